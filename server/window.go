@@ -45,8 +45,10 @@ func (s *Server) logSignIns(next edge.Handler) edge.Handler {
 // UseOpenID changes how people sign in to the page with an OpenID provider.
 func (s *Server) UseOpenID(o openid.Options) { s.window.UseOpenID(o) }
 
-// Invite returns a code with which a browser signs in to the page.
-func (s *Server) Invite(account string) (code string, err error) { return s.window.Invite(account) }
+// Invite returns a code with which a browser signs in to the page, for an account or as an operator.
+func (s *Server) Invite(account string, operator bool) (code string, err error) {
+	return s.window.Invite(account, operator)
+}
 
 // health returns what the page shows about the server.
 func (s *Server) health() ui.Health {

@@ -46,7 +46,7 @@ func windowed(t *testing.T, changes ...func(*plan)) *harness {
 // invite returns the address that mneme ui opens.
 func (h *harness) invite() string {
 	h.t.Helper()
-	code, err := h.proxy.Invite("acme")
+	code, err := h.proxy.Invite("acme", false)
 	ok(h.t, err)
 	return "/ui/#code=" + code
 }

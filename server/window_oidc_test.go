@@ -210,7 +210,7 @@ func TestTheFirstMatchingGrantAppliesWhereverItsClaimIs(t *testing.T) {
 func TestACodeAllowsMoreThanAGrant(t *testing.T) {
 	h := windowed(t)
 	_, v := admitted(t, h)
-	code, err := h.proxy.Invite("acme")
+	code, err := h.proxy.Invite("acme", false)
 	ok(t, err)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url+"/ui/session", strings.NewReader(`{"code":"`+code+`"}`))
 	ok(t, err)

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // working makes a session of an agent that plans, edits a file, fails, and answers; it returns the session's id.
@@ -235,6 +237,36 @@ func TestABrowserReadsTheStoryOfASession(t *testing.T) {
 		}
 		b.finds(`[...document.querySelectorAll('.live .row .warn')].some((e) => e.innerText === 'spent 0.04 of 0.05 USD in 60 minutes')`, "what is close to its bound")
 		b.fits("/ui/live with a burst")
+	})
+	b.story("an operator sees who spends, what breaks and fails, and looks at another account", func(t *testing.T) {
+		h := windowed(t)
+		h.working()
+		h.account("globex")
+		_, err := h.store.Accounts().SetBudget(t.Context(), "globex", func(budget *store.Budget) { budget.Month = record.Dollar })
+		ok(t, err)
+		elsewhere := []string{"X-Service-API-Key", h.createKey("globex", store.ScopeWrite)}
+		h.do(http.MethodPost, chat.path, chat.said(chat.model, "Be brief.", sim("Where do quokkas live?", "On Rottnest.")), elsewhere...)
+		h.do(http.MethodPost, chat.path, chat.body(`status 400`, false), elsewhere...)
+		code, err := h.proxy.Invite("acme", true)
+		ok(t, err)
+		b.open(h, "/ui/#code="+code)
+		b.shows("Mend the lock.")
+		b.press("Accounts")
+		b.finds(`['globex', 'acme', 'of $1.00 a month', '1 of 2 failed'].every((text) => document.querySelector('.accounts').innerText.includes(text))`, "both accounts, a budget, and what fails")
+		b.fits("/ui/accounts")
+		b.press("globex")
+		b.shows("Where do quokkas live?")
+		b.hides("Mend the lock.")
+		b.visit("/ui/keys")
+		b.shows("Keys of globex")
+		b.finds(`(() => {
+			document.querySelector('.menu').open = true;
+			const choice = document.querySelector('.menu select');
+			if (!choice || choice.value !== 'globex') return false;
+			choice.value = 'acme';
+			return choice.dispatchEvent(new Event('change', {bubbles: true}));
+		})()`, "the choice of accounts")
+		b.shows("Mend the lock.")
 	})
 	b.story("the keyboard alone leads everywhere", func(t *testing.T) {
 		h := windowed(t)

@@ -96,7 +96,7 @@ func (h *harness) labeled(label string) (keys []store.Key) {
 // enter opens a link of mneme ui in a browser that may have a cookie, and gives its cookie.
 func (h *harness) enter(cookie string) string {
 	h.t.Helper()
-	code, err := h.proxy.Invite("acme")
+	code, err := h.proxy.Invite("acme", false)
 	ok(h.t, err)
 	body := `{"code":"` + code + `"}`
 	response, text := h.window("POST", "/ui/session", body, "X-Mneme-UI", "1", "Cookie", cookie)
@@ -110,12 +110,45 @@ func (h *harness) enter(cookie string) string {
 	return value
 }
 
+func TestOnlyAnOperatorLooksAtAnotherAccount(t *testing.T) {
+	h := remembering(t)
+	h.account("globex")
+	look := func(cookie, account string) (status int, next string) {
+		response, _ := h.window("POST", "/ui/session", `{"account":"`+account+`"}`, "X-Mneme-UI", "1", "Cookie", cookie)
+		next, _, _ = strings.Cut(response.Header.Get("Set-Cookie"), ";")
+		return response.StatusCode, next
+	}
+	for _, cookie := range []string{h.signIn(h.createKey("acme", store.AllScopes)), h.enter("")} {
+		if status, next := look(cookie, "globex"); status != http.StatusForbidden || next != "" {
+			t.Errorf("a key with every scope of its account: %d %s", status, next)
+		}
+	}
+	if status, _ := look("", "globex"); status != http.StatusUnauthorized {
+		t.Errorf("nobody: %d", status)
+	}
+	h.post(chat.path, chat.body(`text "hi"`, false))
+	operator := h.signIn(h.createKey("globex", store.ScopeOperator))
+	if status, _ := look(operator, "nowhere"); status != http.StatusNotFound {
+		t.Errorf("an account that does not exist: %d", status)
+	}
+	status, there := look(operator, "acme")
+	if status != http.StatusOK {
+		t.Fatalf("an operator: %d", status)
+	}
+	for cookie, want := range map[string]int{there: 1, operator: 0} {
+		_, text := h.window("GET", "/ui/v1/memory/sessions", "", "X-Mneme-UI", "1", "Cookie", cookie)
+		if got := strings.Count(text, `"id":"sess_`); got != want {
+			t.Errorf("%d sessions instead of %d: %s", got, want, text)
+		}
+	}
+}
+
 func TestABrowserKeepsOneKeyUntilItSignsOut(t *testing.T) {
 	h := build(t)
-	if _, err := h.proxy.Invite("nobody"); err == nil {
+	if _, err := h.proxy.Invite("nobody", false); err == nil {
 		t.Error("an account that does not exist invites")
 	}
-	if _, err := h.proxy.Invite("acme"); err != nil || len(h.own()) != 0 {
+	if _, err := h.proxy.Invite("acme", false); err != nil || len(h.own()) != 0 {
 		t.Errorf("a link that nobody opened leaves %d keys (%v)", len(h.own()), err)
 	}
 	cookie := h.enter("")

@@ -19,8 +19,9 @@ type Live interface {
 	Cluster() Cluster
 	// WriteOff declares one of a centre's edges destroyed.
 	WriteOff(ctx context.Context, node uint16) error
-	// Invite returns a code with which a browser signs in to the page at /ui, for an account.
-	Invite(account string) (code string, err error)
+	// Invite returns a code with which a browser signs in to the page at /ui, for an account, or as an
+	// operator.
+	Invite(account string, operator bool) (code string, err error)
 }
 
 // WithLive adds the endpoints of a running server to the handler of the socket: GET /providers, GET /origins, GET
@@ -76,7 +77,7 @@ func liveRoutes(live Live, log *slog.Logger) map[string]http.HandlerFunc {
 			err := readJSON(r, &asked)
 			var code string
 			if err == nil {
-				code, err = live.Invite(asked.Account)
+				code, err = live.Invite(asked.Account, asked.Operator)
 			}
 			if err != nil {
 				writeError(w, log, err)
@@ -121,8 +122,8 @@ func (c *Client) Providers(ctx context.Context) ([]api.Provider, error) {
 }
 
 // Invite returns a code with which a browser signs in to the page of the running server.
-func (c *Client) Invite(ctx context.Context, account string) (string, error) {
+func (c *Client) Invite(ctx context.Context, account string, operator bool) (string, error) {
 	var invited api.Invited
-	err := c.call(ctx, http.MethodPost, "/ui/codes", api.Invitation{Account: account}, &invited)
+	err := c.call(ctx, http.MethodPost, "/ui/codes", api.Invitation{Account: account, Operator: operator}, &invited)
 	return invited.Code, err
 }

@@ -157,7 +157,7 @@ func (live) Cluster() Cluster          { return Cluster{} }
 
 func (live) WriteOff(context.Context, uint16) error { return nil }
 
-func (live) Invite(string) (string, error) { return "a code", nil }
+func (live) Invite(string, bool) (string, error) { return "a code", nil }
 
 func TestWhatARunningServerKnowsIsForOperators(t *testing.T) {
 	st := withServer(t, t.TempDir())

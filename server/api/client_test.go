@@ -620,7 +620,7 @@ type SearchAnswer struct {
 	// Degraded what could not be used
 	Degraded *[]string `json:"degraded,omitempty"`
 
-	// Facets the most frequent values of each facet in the account, if requested
+	// Facets the most frequent values of each facet in what the words find, if requested
 	Facets  *map[string][]FacetValue `json:"facets,omitempty"`
 	HasMore bool                     `json:"has_more"`
 
@@ -641,7 +641,7 @@ type SearchRequest struct {
 	// Explain give the parts of each score, and the synonyms that were used
 	Explain *bool `json:"explain,omitempty"`
 
-	// Facets list the values of the account's facets
+	// Facets list the values of the facets of all turns that the words and filters find
 	Facets *bool `json:"facets,omitempty"`
 
 	// Filters A comparison, or filters joined by and, or, not. An empty filter matches everything.

@@ -94,7 +94,7 @@ func (running) Providers() []api.Provider {
 	return []api.Provider{{Name: "openai", Simulated: true}}
 }
 func (running) WriteOff(context.Context, uint16) error { return nil }
-func (running) Invite(string) (string, error)          { return "code", nil }
+func (running) Invite(string, bool) (string, error)    { return "code", nil }
 
 func ok(t *testing.T, err error) {
 	t.Helper()

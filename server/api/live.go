@@ -15,7 +15,8 @@ type Process struct {
 
 // Invitation requests a code for the page at /ui.
 type Invitation struct {
-	Account string `json:"account"`
+	Account  string `json:"account"`
+	Operator bool   `json:"operator,omitempty"` // the page shows every account
 }
 
 // Invited is the answer to an [Invitation].

@@ -318,7 +318,9 @@ func (r *running) Origins() []string {
 }
 
 // Invite returns a sign-in code for the page.
-func (r *running) Invite(account string) (string, error) { return r.service.Invite(account) }
+func (r *running) Invite(account string, operator bool) (string, error) {
+	return r.service.Invite(account, operator)
+}
 
 // close is for a failed start; a listener that was served is already closed.
 func (m management) close() error {

@@ -41,8 +41,8 @@ type SessionList struct {
 	Project     string `placeholder:"DIR" help:"Only sessions in this directory, or of this project."`
 	Outcome     string `placeholder:"OUTCOME" enum:",complete,incomplete" default:"" help:"Only sessions whose exchanges all completed (complete), or did not (incomplete)."`
 	Tag         string `placeholder:"TAG" help:"Only sessions with this tag."`
-	IDs         bool   `name:"ids" xor:"form" help:"Show the ids of sessions, and what clients call them."`
-	JSON        bool   `xor:"form" help:"Write a JSON array."`
+	IDs         bool   `name:"ids" help:"Show the ids of sessions, and what clients call them."`
+	JSON        bool   `help:"Write a JSON array."`
 }
 
 const sessionPage = 100 // sessions requested at a time, the maximum

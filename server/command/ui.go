@@ -12,9 +12,10 @@ import (
 
 // UI is "mneme ui".
 type UI struct {
-	Target  `embed:""`
-	Account string `default:"default" placeholder:"NAME" help:"The account to show (default: ${default})."`
-	Print   bool   `help:"Print the link, which works once, within a minute, and open nothing."`
+	Target   `embed:""`
+	Account  string `default:"default" placeholder:"NAME" help:"The account to show (default: ${default})."`
+	Operator bool   `help:"Show every account: what each spends, and with a choice of the one that is shown."`
+	Print    bool   `help:"Print the link, which works once, within a minute, and open nothing."`
 }
 
 // Run opens the page of the running server in a browser, signed in.
@@ -34,7 +35,7 @@ func (c *UI) Run(ctx context.Context, s *Env) error {
 		if len(origins) == 0 {
 			return errors.New("no server is running here that a browser can reach; start one with: mneme serve")
 		}
-		code, err := client.Invite(ctx, c.Account)
+		code, err := client.Invite(ctx, c.Account, c.Operator)
 		if err != nil && elsewhere != "" {
 			return c.open(ctx, s, elsewhere+"/ui/", elsewhere+"/ui/")
 		}

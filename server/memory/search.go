@@ -42,7 +42,7 @@ func (h *handler) search(c *call) (any, error) {
 // find searches, also for an exchange or a session by its id. If nothing is found it says what the account does not have.
 func (h *handler) find(c *call, asked *search.Request) (*search.Answer, error) {
 	id := strings.TrimSpace(asked.Query)
-	if strings.HasPrefix(id, exchangePrefix) && !asked.Facets {
+	if strings.HasPrefix(id, exchangePrefix) {
 		if turn, err := h.Archive.Turn(c.account, id); err == nil {
 			return &search.Answer{Object: "memory.search", ModeUsed: search.Lexical, Data: []search.Hit{search.HitOf(&turn)}}, nil
 		}

@@ -20,9 +20,9 @@ import (
 
 // readable reads the session of a request from a caller with scope read.
 func (u *UI) readable(r *http.Request) (account string, m api.Session, err error) {
-	identity, err := u.Keys.Authenticate(u.keyOf(r))
+	_, identity, err := u.identify(r)
 	if err != nil {
-		return "", m, signedOut(err)
+		return "", m, err
 	}
 	if err = requireScope(&identity, store.ScopeRead); err != nil {
 		return "", m, err

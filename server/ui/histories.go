@@ -64,10 +64,9 @@ func (u *UI) mayImport(r *http.Request, t *ticket, identity *store.Identity) boo
 
 // importer authenticates a request for histories.
 func (u *UI) importer(r *http.Request) (store.Identity, error) {
-	t, _ := u.ticketOf(r)
-	identity, err := u.Keys.Authenticate(t.Key)
+	t, identity, err := u.identify(r)
 	if err != nil {
-		return identity, signedOut(err)
+		return identity, err
 	}
 	if !u.mayImport(r, &t, &identity) {
 		return identity, codec.Errorf(codec.KindPermission, "Histories are imported on the server's own machine, from a page that was opened with: mneme ui")

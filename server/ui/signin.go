@@ -34,18 +34,31 @@ type ticket struct {
 	Until time.Time `json:"until"`
 	Own   bool      `json:"own,omitempty"` // the key was made for this browser, and is revoked by signing out
 
-	Grant *openid.Grant `json:"grant,omitempty"` // the OpenID grant that admitted the person
+	Grant   *openid.Grant `json:"grant,omitempty"`   // the OpenID grant that admitted the person
+	Account string        `json:"account,omitempty"` // that an operator looks at, instead of the key's own
 }
 
 // byCode reports whether the operator admitted the browser.
 func (t *ticket) byCode() bool { return t.Own && t.Grant == nil }
 
-// Invite returns a code with which the page signs in to an account, once and within a minute.
-func (u *UI) Invite(account string) (code string, err error) {
-	if !slices.ContainsFunc(u.Accounts.List(), func(a store.Account) bool { return a.Name == account }) {
-		return "", codec.Errorf(codec.KindNotFound, "no account %q", account)
+// Invite returns a code with which the page signs in to an account, once and within a minute. An operator may look at
+// every account.
+func (u *UI) Invite(account string, operator bool) (code string, err error) {
+	if err := u.mustExist(account); err != nil {
+		return "", err
 	}
-	return u.codes.give(account, time.Now().Add(codeLife)), nil
+	scopes := store.AllScopes
+	if operator {
+		scopes |= store.ScopeOperator
+	}
+	return u.codes.give(scopes.String()+" "+account, time.Now().Add(codeLife)), nil
+}
+
+func (u *UI) mustExist(account string) error {
+	if slices.ContainsFunc(u.Accounts.List(), func(a store.Account) bool { return a.Name == account }) {
+		return nil
+	}
+	return codec.Errorf(codec.KindNotFound, "no account %q", account)
 }
 
 // ownKey makes a browser's service key.
@@ -60,8 +73,9 @@ func (u *UI) ownKey(account string, scopes store.Scopes, label string, until tim
 
 // SignIn asks for a cookie, with one of its members.
 type SignIn struct {
-	Code string `json:"code,omitempty"`
-	Key  string `json:"key,omitempty"`
+	Code    string `json:"code,omitempty"`
+	Key     string `json:"key,omitempty"`
+	Account string `json:"account,omitempty"` // of an operator who is signed in
 }
 
 // Signed is the identity of a signed-in browser.
@@ -82,14 +96,18 @@ func (u *UI) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t := ticket{Key: strings.TrimSpace(asked.Key), Until: time.Now().Add(cookieLife)}
-	if asked.Code != "" {
-		var err error
-		if t, err = u.redeem(r, asked.Code); err != nil {
-			u.fail(w, err)
-			return
-		}
+	var err error
+	switch {
+	case asked.Code != "":
+		t, err = u.redeem(r, asked.Code)
+	case asked.Account != "":
+		t, err = u.lookAt(r, asked.Account)
 	}
-	identity, err := u.Keys.Authenticate(t.Key)
+	if err != nil {
+		u.fail(w, err)
+		return
+	}
+	identity, err := u.whose(&t)
 	if err != nil {
 		u.fail(w, err)
 		return
@@ -102,19 +120,56 @@ func (u *UI) signIn(w http.ResponseWriter, r *http.Request) {
 
 // redeem returns the ticket for a code. A browser that already has a key from a code in the account keeps it.
 func (u *UI) redeem(r *http.Request, code string) (ticket, error) {
-	account, ok := u.codes.redeem(code)
+	text, ok := u.codes.redeem(code)
 	if !ok {
 		return ticket{}, codec.Errorf(codec.KindAuthentication, "this link was already used, or is older than a minute; get a new one with: mneme ui")
 	}
+	names, account, _ := strings.Cut(text, " ")
+	scopes, err := store.ParseScopes(names)
+	must(err)
 	if t, ok := u.ticketOf(r); ok && t.byCode() && time.Until(t.Until) > cookieLife/2 {
-		if identity, err := u.Keys.Authenticate(t.Key); err == nil && identity.Account == account {
+		if identity, err := u.Keys.Authenticate(t.Key); err == nil && identity.Account == account && identity.Scopes == scopes {
+			t.Account = ""
 			return t, nil
 		}
 	}
 	t := ticket{Until: time.Now().Add(cookieLife), Own: true}
-	var err error
-	t.Key, _, err = u.ownKey(account, store.AllScopes, "window in a browser", t.Until)
+	t.Key, _, err = u.ownKey(account, scopes, "window in a browser", t.Until)
 	return t, err
+}
+
+// lookAt returns the ticket with which an operator looks at an account.
+func (u *UI) lookAt(r *http.Request, account string) (ticket, error) {
+	t, identity, err := u.identify(r)
+	if err == nil {
+		err = requireScope(&identity, store.ScopeOperator)
+	}
+	if err == nil {
+		err = u.mustExist(account)
+	}
+	t.Account = account
+	return t, err
+}
+
+// identify returns the ticket of a request, and whose it is.
+func (u *UI) identify(r *http.Request) (t ticket, identity store.Identity, err error) {
+	t, _ = u.ticketOf(r)
+	if identity, err = u.whose(&t); err != nil {
+		err = signedOut(err)
+	}
+	return t, identity, err
+}
+
+// whose returns the identity of a ticket's key. An operator has every scope, in the account that is looked at.
+func (u *UI) whose(t *ticket) (store.Identity, error) {
+	identity, err := u.Keys.Authenticate(t.Key)
+	if err == nil && identity.Scopes.Has(store.ScopeOperator) {
+		identity.Scopes |= store.AllScopes
+		if t.Account != "" && u.mustExist(t.Account) == nil {
+			identity.Account = t.Account
+		}
+	}
+	return identity, err
 }
 
 // enter sets the browser's cookie.
@@ -131,10 +186,9 @@ func (u *UI) signed(r *http.Request, t *ticket, identity *store.Identity) Signed
 }
 
 func (u *UI) whoAmI(w http.ResponseWriter, r *http.Request) {
-	t, _ := u.ticketOf(r)
-	identity, err := u.Keys.Authenticate(t.Key)
+	t, identity, err := u.identify(r)
 	if err != nil {
-		u.fail(w, signedOut(err))
+		u.fail(w, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, u.signed(r, &t, &identity))
@@ -182,12 +236,6 @@ func (u *UI) ticketOf(r *http.Request) (t ticket, ok bool) {
 		return ticket{}, false
 	}
 	return t, true
-}
-
-// keyOf returns the service key in a request's cookie, or "".
-func (u *UI) keyOf(r *http.Request) string {
-	t, _ := u.ticketOf(r)
-	return t.Key
 }
 
 func signedOut(cause error) *codec.Error {

@@ -5,7 +5,7 @@
 //
 //	GET    /ui/...              the page, in every view
 //	GET    /ui/assets/...       its assets
-//	POST   /ui/session          sign in with {"code"} or {"key"}
+//	POST   /ui/session          sign in with {"code"} or {"key"}; an operator chooses an {"account"}
 //	GET    /ui/session          who is signed in
 //	DELETE /ui/session          sign out
 //	GET    /ui/oidc             the sign-in with an OpenID provider
@@ -136,14 +136,14 @@ func New(o Options) *UI {
 	m.Archive, m.Closing = o.Archive, o.Closing
 	m.Fail = func(w http.ResponseWriter, _ *http.Request, err error) { u.fail(w, err) }
 	m.Identify = func(r *http.Request, scope store.Scopes) (string, error) {
-		identity, err := o.Keys.Authenticate(u.keyOf(r))
+		_, identity, err := u.identify(r)
 		if err != nil {
-			return "", signedOut(err)
+			return "", err
 		}
 		return identity.Account, requireScope(&identity, scope)
 	}
 	m.Actor = func(r *http.Request) (string, error) {
-		identity, err := o.Keys.Authenticate(u.keyOf(r))
+		_, identity, err := u.identify(r)
 		return identity.KeyID, err
 	}
 	u.mux.HandleFunc("POST /ui/session", u.signIn)
@@ -219,9 +219,9 @@ var picture = regexp.MustCompile(`^/ui/v1/memory/exchanges/\w+/(messages/\d+|ans
 
 // manage forwards a request to the management API, with the key.
 func (u *UI) manage(w http.ResponseWriter, r *http.Request) {
-	key := u.keyOf(r)
-	if _, err := u.Keys.Authenticate(key); err != nil {
-		u.fail(w, signedOut(err))
+	t, _, err := u.identify(r)
+	if err != nil {
+		u.fail(w, err)
 		return
 	}
 	if u.Management == nil {
@@ -229,19 +229,18 @@ func (u *UI) manage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	own := r.Clone(r.Context())
-	own.Header.Set("Authorization", "Bearer "+key)
+	own.Header.Set("Authorization", "Bearer "+t.Key)
 	own.Header.Del("X-Service-API-Key")
 	own.Header.Del("Cookie")
 	http.StripPrefix("/ui/v1/admin", u.Management).ServeHTTP(w, own)
 }
 
 func (u *UI) health(w http.ResponseWriter, r *http.Request) {
-	identity, err := u.Keys.Authenticate(u.keyOf(r))
-	if err != nil {
-		u.fail(w, signedOut(err))
-		return
+	_, identity, err := u.identify(r)
+	if err == nil {
+		err = requireScope(&identity, store.ScopeRead)
 	}
-	if err := requireScope(&identity, store.ScopeRead); err != nil {
+	if err != nil {
 		u.fail(w, err)
 		return
 	}

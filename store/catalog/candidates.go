@@ -83,22 +83,23 @@ func (c *candidates) measure(ctx context.Context) error {
 		Scan(&w.Corpus.Documents)
 }
 
+// within is the condition that turns satisfy the demanded condition $2, and began within the bounds.
+const within = ` account = $1 and terms is not null and ($2 = '' or terms @@ $2::tsquery) and ($3::timestamptz <= '0002-01-01' or began >= $3)
+	and ($4::timestamptz <= '0002-01-01' or began < $4)`
+
 // words returns the ids of turns by their words; without scored conditions, of the newest ones. It is called after measure.
 func (c *candidates) words(ctx context.Context) (ids []string, err error) {
-	w, demanded := c.wanted, ""
-	if w.Demanded != nil {
-		if demanded = tsquery(c.account, w.Demanded); demanded == "" {
-			return nil, nil // no turn satisfies it
-		}
+	w := c.wanted
+	demanded, some := c.demanded()
+	if !some {
+		return nil, nil
 	}
-	const within = ` account = $1 and terms is not null and ($2 = '' or terms @@ $2::tsquery) and ($3::timestamptz <= '0002-01-01' or began >= $3)
-		and ($4::timestamptz <= '0002-01-01' or began < $4)`
 	bounds := []any{int64(c.account), demanded, w.Since, w.Until}
 	if len(w.Scored) == 0 {
 		return c.ids(ctx, "select exchange from turns where"+within+" order by exchange desc limit $5", append(bounds, listedTurns)...)
 	}
 	if w.Demand != nil {
-		return c.demanding(ctx, within, bounds)
+		return c.demanding(ctx, bounds)
 	}
 	terms, weights := c.terms(), make([]float64, len(w.Scored))
 	for i := range w.Scored {
@@ -139,6 +140,15 @@ func (c *candidates) words(ctx context.Context) (ids []string, err error) {
 		append(bounds, query, most, terms, weights, heaviestTurns, besideTurns)...)
 }
 
+// demanded returns the demanded condition as a query, "" for none. some is false if no turn satisfies it.
+func (c *candidates) demanded() (query string, some bool) {
+	if c.wanted.Demanded == nil {
+		return "", true
+	}
+	query = tsquery(c.account, c.wanted.Demanded)
+	return query, query != ""
+}
+
 // terms returns the scored conditions as queries.
 func (c *candidates) terms() []string {
 	terms := make([]string, len(c.wanted.Scored))
@@ -152,7 +162,7 @@ func (c *candidates) terms() []string {
 const combined = 6
 
 // demanding returns the candidates of a search that demands a share of its query: those that hold most of it, by the weights of its parts.
-func (c *candidates) demanding(ctx context.Context, within string, bounds []any) ([]string, error) {
+func (c *candidates) demanding(ctx context.Context, bounds []any) ([]string, error) {
 	var parts, names []string
 	var weights []float64
 	for _, part := range c.wanted.Parts() {

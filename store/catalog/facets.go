@@ -3,36 +3,42 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// countedTurns is the number of an account's newest turns whose facets are counted.
+// countedTurns is the number of the newest turns that a search finds whose facets are counted.
 const countedTurns = 5000
 
-// countFacets adds the values of the account's facets to an answer.
-func (c *database) countFacets(ctx context.Context, account record.AccountNumber, answer *search.Answer) error {
+// countFacets adds the facets of all turns that the words find to an answer.
+func (c *candidates) countFacets(ctx context.Context, answer *search.Answer) error {
 	facets, most := search.Facets()
 	answer.Facets = make(map[string][]lexical.FacetValue, len(facets))
 	var names, prefixes []string
 	for _, f := range facets {
 		answer.Facets[f.Name] = []lexical.FacetValue{}
-		names, prefixes = append(names, f.Name), append(prefixes, lexeme(account, f.Prefix))
+		names, prefixes = append(names, f.Name), append(prefixes, lexeme(c.account, f.Prefix))
 	}
-	rows, err := c.pool.Query(ctx, `
-		with newest as (select terms from turns where account = $1 and terms is not null order by exchange desc limit $2),
+	demanded, some := c.demanded()
+	if !some {
+		return nil
+	}
+	from := "from turns where" + within + " and ($5 = '' or terms @@ $5::tsquery) order by exchange desc"
+	found := []any{int64(c.account), demanded, c.wanted.Since, c.wanted.Until, strings.Join(c.terms(), " | "), countedTurns}
+	rows, err := c.catalog.pool.Query(ctx, `
+		with newest as (select terms `+from+` limit $6),
 		counted as (
 			select f.name, substr(term, length(f.prefix) + 1) as value, count(*) as turns
-			from newest, unnest(tsvector_to_array(terms)) term join unnest($3::text[], $4::text[]) f (name, prefix) on starts_with(term, f.prefix)
+			from newest, unnest(tsvector_to_array(terms)) term join unnest($7::text[], $8::text[]) f (name, prefix) on starts_with(term, f.prefix)
 			group by 1, 2
 		)
 		select name, value, turns from (
 			select *, row_number() over (partition by name order by turns desc, value collate "C") as place from counted where value <> ''
-		) placed where place <= $5 order by name, place`, int64(account), countedTurns, names, prefixes, most)
+		) placed where place <= $9 order by name, place`, append(found, names, prefixes, most)...)
 	if err != nil {
 		return err
 	}
@@ -46,8 +52,7 @@ func (c *database) countFacets(ctx context.Context, account record.AccountNumber
 		return err
 	}
 	var older bool
-	err = c.pool.QueryRow(ctx, "select exists (select from turns where account = $1 and terms is not null order by exchange desc offset $2 limit 1)",
-		int64(account), countedTurns).Scan(&older)
+	err = c.catalog.pool.QueryRow(ctx, "select exists (select "+from+" offset $6 limit 1)", found...).Scan(&older)
 	if older {
 		answer.Degraded = append(answer.Degraded, fmt.Sprintf("facets: counted in the newest %d turns", countedTurns))
 	}

@@ -49,7 +49,7 @@ func (c *database) Search(ctx context.Context, account string, r *search.Request
 		answer, err = wanted.Rank(ctx, entries, func(id string) (*record.Session, error) { return c.Session(account, id) })
 	}
 	if err == nil && wanted.Facets {
-		err = c.countFacets(ctx, number, answer)
+		err = find.countFacets(ctx, answer)
 	}
 	if err == nil {
 		answer.Index.Lag, err = c.lag(ctx, int64(number))

@@ -40,7 +40,7 @@ type Request struct {
 	MaxTokens   int         `json:"max_tokens,omitempty"`    // of all snippets together, estimated; 0: no limit
 	Ranking     Ranking     `json:"ranking,omitzero"`
 	Explain     bool        `json:"explain,omitempty"` // give the parts of each score, and the synonyms that were used
-	Facets      bool        `json:"facets,omitempty"`  // list the values that the account's facets have
+	Facets      bool        `json:"facets,omitempty"`  // list the values of the facets of all turns that are found
 
 	// Demand leaves out turns that hold too little of the query, which is quicker than to leave out hits; nil: none is. It is
 	// for plain queries by words.
@@ -102,7 +102,7 @@ type Answer struct {
 	// Synonyms are the words that turns of the account were also found by, if an explanation was asked for.
 	Synonyms []lexical.UsedSynonym `json:"synonyms,omitempty"`
 
-	// Facets are the most frequent values of each facet in the account, if they were asked for.
+	// Facets are the most frequent values of each facet in the turns that the words find, if they were asked for.
 	Facets map[string][]lexical.FacetValue `json:"facets,omitempty"`
 
 	Index struct {

@@ -144,7 +144,7 @@ func (s *searching) run(ctx context.Context) (*Answer, error) {
 	}
 	defer ranking.Close()
 	if r.Facets {
-		if s.answer.Facets, err = facetsIn(s.searcher); err != nil {
+		if s.answer.Facets, err = facetsIn(ranking); err != nil {
 			return nil, unreadable(err)
 		}
 	}
@@ -170,14 +170,14 @@ func (s *searching) run(ctx context.Context) (*Answer, error) {
 	return &s.answer, nil
 }
 
-// facetsIn lists the values of the facets of an account.
-func facetsIn(s *lexical.Searcher) (map[string][]lexical.FacetValue, error) {
+// facetsIn lists the values of the facets of all hits by words.
+func facetsIn(ranking *lexical.Ranking) (map[string][]lexical.FacetValue, error) {
 	facets := make(map[string][]lexical.FacetValue, len(facetNames))
 	for _, name := range facetNames {
 		if !listsFacet(name) {
 			continue
 		}
-		values, err := s.FacetValues(name, maxLimit)
+		values, err := ranking.FacetValues(name, maxLimit)
 		if err != nil {
 			return nil, err
 		}

@@ -86,7 +86,7 @@ func (x *Index) searchSessions(ctx context.Context, account string, number recor
 	defer func() { _ = s.about.Close() }()
 	answer.Index.Lag, answer.Index.Building = x.lag(), x.building.Load()
 	if r.Facets {
-		if answer.Facets, err = facetsIn(s.turns); err != nil {
+		if answer.Facets, err = s.facetsOfTurns(); err != nil {
 			return nil, unreadable(err)
 		}
 	}
@@ -94,6 +94,21 @@ func (x *Index) searchSessions(ctx context.Context, account string, number recor
 		return nil, err
 	}
 	return answer, nil
+}
+
+// facetsOfTurns lists the facets of the turns that the search would find.
+func (s *sessionSearch) facetsOfTurns() (map[string][]lexical.FacetValue, error) {
+	turns := searching{request: s.request, query: s.query, searcher: s.turns, now: time.Now()}
+	allowed, _, err := s.request.Filter.narrow(&s.turns.Sets)
+	if err != nil {
+		return nil, err
+	}
+	ranking, err := turns.rankWords(allowed)
+	if err != nil {
+		return nil, err
+	}
+	defer ranking.Close()
+	return facetsIn(ranking)
 }
 
 func (s *sessionSearch) run(ctx context.Context, answer *Answer) error {

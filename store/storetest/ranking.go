@@ -20,7 +20,7 @@ func RunRanking(t *testing.T, open func(*testing.T) (Memory, Searcher)) {
 		{"a question finds the turn after the one that it repeats", turnsBesideHits},
 		{"sessions are found as a whole", sessionsAsAWhole},
 		{"sessions are found by what a person has written about them", sessionsByTheirTitle},
-		{"facets are those of the account", facetsOfTheAccount},
+		{"facets count what is found, in the account alone", facetsOfWhatIsFound},
 		{"what is marked as private is in nothing made of turns", privateIsWithheld},
 	})
 }
@@ -151,18 +151,37 @@ func sessionsByTheirTitle(t *testing.T, m Memory, s Searcher) {
 	}
 }
 
-func facetsOfTheAccount(t *testing.T, m Memory, s Searcher) {
+func facetsOfWhatIsFound(t *testing.T, m Memory, s Searcher) {
 	for n := range 3 {
 		stored(t, m, fmt.Sprint(n), fmt.Sprintf("where is mutex %d taken?", n), "in the writer")
 	}
-	r := &search.Request{Query: "mutex", Limit: 1, Facets: true}
-	models := answerTo(t, s, owner, r).Facets["model"]
-	if len(models) != 1 || models[0].Value != "m" || models[0].Count != 3 {
-		t.Errorf("three turns of the model m have the models %+v", models)
-	}
-	for name, values := range answerTo(t, s, stranger, r).Facets {
-		if len(values) > 0 {
-			t.Errorf("another account is shown %s: %+v", name, values)
+	stored(t, m, "garden", "please water my garden", "done")
+	for _, c := range []struct {
+		request search.Request
+		turns   uint64
+	}{
+		{search.Request{Query: "mutex"}, 3},
+		{search.Request{Query: "mutex", Granularity: search.Sessions}, 3},
+		{search.Request{Query: "mutex garden"}, 4},
+		{search.Request{Query: "+mutex garden"}, 3},
+		{search.Request{Newest: true}, 4},
+		{search.Request{Query: "mutex", Filter: search.Filter{Field: "model", Op: "eq", Value: "other"}}, 0},
+	} {
+		r := c.request
+		r.Limit, r.Facets = 1, true
+		counted := uint64(0)
+		for _, model := range answerTo(t, s, owner, &r).Facets["model"] {
+			if counted += model.Count; model.Value != "m" {
+				t.Errorf("%+v counts the model %s", c.request, model.Value)
+			}
+		}
+		if counted != c.turns {
+			t.Errorf("%+v counts the models of %d turns, want %d", c.request, counted, c.turns)
+		}
+		for name, values := range answerTo(t, s, stranger, &r).Facets {
+			if len(values) > 0 {
+				t.Errorf("another account is shown %s: %+v", name, values)
+			}
 		}
 	}
 }

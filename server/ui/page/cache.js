@@ -51,7 +51,7 @@ export function Cost({ path, title }) {
   return html`<section class="cache-cost"><h2>${title}</h2>
     <p class="warn-box">Broken prompt caches cost <b>${r.usd ? money(r.usd) : 'an unknown price'}</b>: ${count(r.tokens)} tokens were paid for again in ${r.breaks.length} of ${r.exchanges} requests${r.complete ? '' : ' (of the newest ones)'}.</p>
     ${best.length > 0 && html`<p>What would have saved most:</p><ol class="advice">${best.map((s) => html`<li><b>${s.usd ? money(s.usd) : count(s.tokens) + ' tokens'}</b> ${advice[s.reason]} <small>${why(s)}, ${s.count} ${s.count === 1 ? 'time' : 'times'}</small></li>`)}</ol>`}
-    ${(r.projects || []).length > 1 && html`<p>By project: ${r.projects.slice(0, 4).map((p, i) => html`${i ? '; ' : ''}<b>${clean(project(p.project))}</b> ${p.usd ? money(p.usd) : count(p.tokens) + ' tokens'}${why(p) === 'unknown' ? '' : ', ' + why(p)}`)}.</p>`}
+    ${(r.projects || []).length > 1 && html`<p>By project: ${r.projects.slice(0, 4).map((p, i) => html`${i ? '; ' : ''}<b>${clean(project(p.project))}</b> ${p.usd ? money(p.usd) : count(p.tokens) + ' tokens'}${why(p) === 'unknown' ? '' : ' (' + why(p) + ')'}`)}.</p>`}
     <details><summary>Each of them</summary><div class="scroll" tabindex="0" role="region" aria-label="Broken caches"><table><tbody>${r.breaks.slice(0, 20).map((b) => html`<tr><td><${Link} to=${'/ui/sessions/' + b.session + '?turn=' + b.exchange + '&tab=context'}>${b.started.slice(0, 16).replace('T', ' ')}<//></td><td>${why(b)}</td><td class="num">${count(b.tokens)}</td><td class="num">${b.usd ? money(b.usd) : '–'}</td></tr>`)}</tbody></table></div></details>
   </section>`;
 }

@@ -10,7 +10,7 @@ export function Keys({ who }) {
   const may = who.scopes.includes('admin');
   const { data: keys, error } = useLoad(may ? '/v1/admin/keys?account=' + encodeURIComponent(who.account) : null, tick);
   const { data: accounts } = useLoad(may ? '/v1/admin/accounts' : null, tick);
-  const { data: audit } = useLoad(may ? '/v1/admin/audit?limit=20' : null, tick);
+  const { data: audit } = useLoad(may ? '/v1/admin/audit?limit=20&account=' + encodeURIComponent(who.account) : null, tick);
   const month = new Date().toISOString().slice(0, 8) + '01T00:00:00Z';
   const { data: spent } = useLoad('/v1/memory/usage?by=key&since=' + month, tick);
   const today = new Date().toISOString().slice(0, 10) + 'T00:00:00Z';
@@ -39,7 +39,7 @@ export function Keys({ who }) {
   </section>`;
 }
 
-function Budget({ spent, limit, name }) {
+export function Budget({ spent, limit, name }) {
   if (!(limit > 0)) return null;
   const usd = (spent && spent.cost.usd) || 0;
   const share = usd / limit;

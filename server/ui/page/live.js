@@ -114,6 +114,9 @@ export function Live() {
   </section>`;
 }
 
+// conversing are the surfaces on which a request without new words of a person goes on with what tools gave.
+const conversing = new Set(['messages', 'chat', 'responses', 'gemini']);
+
 // agentOf is the client's name, as its User-Agent begins.
 const agentOf = (x) => (((x.header || []).find((h) => /^user-agent$/i.test(h.name)) || {}).value || '').split(/[/ ]/)[0];
 
@@ -143,14 +146,14 @@ function Row({ row, label }) {
   return html`<li><${Link} class="row" to=${to}>
     <span class="when">${clock(row.time || x.started)}</span>
     <${Outcome} of=${row.outcome === 'open' && x.outcome ? x.outcome : row.outcome} error=${x.error} />
-    <span class="name"><b>${clean(x.asked || x.auxiliary || x.surface || '…')}</b>
-      <small><${Model} name=${x.model_asked} />${[x.project && project(x.project), agentOf(x), label, x.surface && x.surface + (x.provider && x.format !== x.surface ? ' → ' + x.provider : ''), x.auxiliary].filter(Boolean).map((t) => ' · ' + clean(t))}</small>
+    <span class="name"><b>${clean(x.asked || x.auxiliary || (conversing.has(x.surface) ? 'next step' : x.surface) || '…')}</b>
+      <small><${Model} name=${x.model_asked} />${[x.project && project(x.project), agentOf(x), label, x.surface && x.surface + (x.provider && x.format !== x.surface ? ' → ' + x.provider : ''), x.auxiliary, x.imported && 'imported'].filter(Boolean).map((t) => ' · ' + clean(t))}</small>
       ${x.repeats && html`<small class="warn">repeats ${clean(x.repeats)}</small>`}
       ${x.burst && html`<small class="warn">spent ${clean(x.burst)}</small>`}
       ${x.cache && html`<small class="warn">cache lost${x.cache.usd ? ' (' + money(x.cache.usd) + ')' : ''}: ${why(x.cache)}</small>`}
       ${x.error && html`<small class="bad">${clean(x.error.message)}</small>`}
     </span>
-    <span class="num">${lasted(took)}</span>
+    <span class="num">${x.imported ? '' : lasted(took)}</span>
     <span class="num tokens">${x.usage ? html`${count(input(x.usage))} <small>${percent(cached(x.usage))}</small> → ${count(x.usage.output || 0)}` : ''}</span>
     <span class="num cost" title=${costTitle(x.cost)}>${x.cost ? cost({ ...x.cost, estimated: x.cost.estimated ? 1 : 0 }) : ''}</span>
   <//></li>`;

@@ -1,6 +1,7 @@
 import { render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { api, go, html, Link, onSignedOut, useAddress, useKeys, useLoad, useTitle } from './base.js';
+import { Accounts, lookAt, useAccounts } from './accounts.js';
 import { Health } from './health.js';
 import { Histories } from './histories.js';
 import { Keys } from './keys.js';
@@ -20,6 +21,7 @@ const views = [
   ['usage', 'Usage', 'u'],
   ['keys', 'Keys', ''],
   ['health', 'Health', ''],
+  ['accounts', 'Accounts', ''],
 ];
 
 function App() {
@@ -64,7 +66,7 @@ function App() {
     <a class="skip" href="#view">Skip to content</a>
     <header class="top">
       <${Link} to="/ui/" class="brand" aria-label="mneme, sessions"><svg viewBox="0 0 16 16" aria-hidden="true"><rect width="16" height="16" rx="3.5" /><path d="M3.500 12V4.500L8 9l4.500-4.500V12" /></svg>mneme<//>
-      <nav aria-label="Views">${views.map(([path, name]) => {
+      <nav aria-label="Views">${views.filter(([path]) => path !== 'accounts' || who.scopes.includes('operator')).map(([path, name]) => {
         const here = first === path || (first === 'sessions' && path === '');
         return html`<${Link} to=${'/ui/' + path} aria-current=${here ? 'page' : null}>${name}<//>`;
       })}</nav>
@@ -75,6 +77,7 @@ function App() {
       <details class="menu">
         <summary title=${'account ' + who.account}>${who.account}</summary>
         <div>
+          ${who.scopes.includes('operator') && html`<${Switch} account=${who.account} />`}
           <p>Signed in with <code>${who.key}</code><br /><small>${who.scopes.join(', ')}</small></p>
           <details class="keys-help"><summary>Keyboard</summary><dl><dt>/</dt><dd>search</dd><dt>j k</dt><dd>next, previous</dd><dt>enter</dt><dd>open</dd><dt>r t x a p</dt><dd>raw, translated, context, attempts, replay</dd><dt>.</dt><dd>live</dd><dt>?</dt><dd>this list</dd></dl></details>
           ${who.histories && html`<p><${Link} to="/ui/import">Import histories<//></p>`}
@@ -87,6 +90,12 @@ function App() {
     <main id="view" tabindex="-1" inert=${expired}>${view}</main>
     ${expired && html`<div class="veil" role="dialog" aria-modal="true" aria-label="Sign in again"><${SignIn} again=${true} done=${() => location.reload()} /></div>`}
   `;
+}
+
+// Switch is an operator's choice of the account that is shown.
+function Switch({ account }) {
+  const accounts = useAccounts();
+  return html`<p><label>Account <select value=${account} onChange=${(e) => lookAt(e.target.value, '/ui/')}>${accounts.map((a) => html`<option value=${a.name}>${a.name}</option>`)}</select></label></p>`;
 }
 
 // Away says that the server cannot be reached, in every view.
@@ -111,6 +120,8 @@ function viewOf(name, who) {
       return html`<${Keys} who=${who} />`;
     case 'import':
       return html`<${Histories} who=${who} />`;
+    case 'accounts':
+      return html`<${Accounts} who=${who} />`;
     case 'health':
       return html`<${Health} />`;
     default:

@@ -17,6 +17,7 @@ import { laidOut, members } from './json.js';
 import { Body, Diff, Markdown, Plain } from './text.js';
 
 const page = 100;
+const aScreen = 12; // turns that are read first, since they show at once
 
 const tabs = [
   ['', 'Conversation'],
@@ -54,7 +55,7 @@ function useTimeline(id) {
           again = false;
           let after = settled();
           for (let more = true; more && open; ) {
-            const list = await api('/v1/memory/sessions/' + id + '/timeline?limit=' + page + (after ? '&after=' + after : ''));
+            const list = await api('/v1/memory/sessions/' + id + '/timeline?limit=' + (turns.size ? page : aScreen) + (after ? '&after=' + after : ''));
             for (const entry of list.data) turns.set(entry.exchange.id, entry);
             more = list.has_more;
             after = list.last_id;
@@ -266,7 +267,7 @@ function Head({ session: s, subagents, who, changed }) {
       ${who.scopes.includes('write') && html`<button class="quiet" onClick=${() => setEditing(!editing)}>title, tags, note</button>`}
       <${Copy} text=${() => location.origin + '/ui/sessions/' + s.id} label="copy link" />
       <button class="quiet" onClick=${() => setHanding(true)} title="lets another agent go on with it">hand over…</button>
-      <button class="quiet" onClick=${share} title="saves it as one page to share: no script, credentials masked">share as page</button>
+      <button class="quiet" onClick=${share} title="saves its newest branch as one page to share: no script, credentials masked">share as page</button>
       ${who.scopes.includes('write') && html`<${Thumbs} tags=${tags} change=${describe} />`}
       ${who.scopes.includes('erase') && html`<button class="quiet bad" onClick=${() => setErasing(true)}>erase…</button>`}
     </div>

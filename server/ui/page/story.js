@@ -16,7 +16,7 @@ export function Story({ of: s, heading, directory }) {
     s.done && ['Done', plain(s.done)],
     s.left && ['Left', html`${s.left.slice(0, some).map((t, i) => html`${i ? '; ' : ''}${plain(t)}`)}`],
     s.files && ['Files', list(s.files)],
-    s.errors && ['Failed', html`<span class="bad">${s.errors.slice(0, 2).map((t, i) => html`${i ? '; ' : ''}${clean(t)}`)}</span>`],
+    s.errors && ['Failed', html`<span class="bad">${[...new Set(s.errors)].slice(0, 2).map((t, i) => html`${i ? '; ' : ''}${clean(t)}`)}</span>`],
   ].filter(Boolean);
   return rows.length > 0 && html`<dl class="story">${rows.map(([name, text]) => html`<div><dt>${name}</dt><dd>${text}</dd></div>`)}</dl>`;
 }

@@ -28,12 +28,22 @@ export function Today({ who }) {
     <div class="bar-top"><h1>A day in one look</h1></div>
     ${!sessions.length && html`<${Empty} title="Nothing today or yesterday"><p><${Link} to="/ui/">See all sessions<//>.</p><//>`}
     ${who.scopes.includes('admin') && html`<${Spending} account=${who.account} since=${yesterday.toISOString()} />`}
-    ${left.length > 0 && html`<h2>Left open</h2><ul class="open-work">${left.map((s) => html`<li><${Link} to=${'/ui/sessions/' + s.id}>${named(s)}<//> <small>${clean(project(s.project))}</small><ul>${story(s).left.slice(0, 5).map((t) => html`<li>${clean(t)}</li>`)}</ul></li>`)}</ul>`}
-    ${failed.length > 0 && html`<h2>Failed, and not seen to pass since</h2><ul class="open-work">${failed.map((s) => html`<li><${Link} to=${'/ui/sessions/' + s.id}>${named(s)}<//> <small>${clean(project(s.project))}</small><ul>${story(s).errors.slice(0, 2).map((t) => html`<li class="bad">${clean(t)}</li>`)}</ul></li>`)}</ul>`}
+    <${Open} title="Left open" sessions=${left} of=${(s) => story(s).left.slice(0, 5).map((t) => html`<li>${clean(t)}</li>`)} />
+    <${Open} title="Failed, and not seen to pass since" sessions=${failed} of=${(s) => [...new Set(story(s).errors)].slice(0, 2).map((t) => html`<li class="bad">${clean(t)}</li>`)} />
     ${days.map(([name, list]) => list.length > 0 && html`<${Day} name=${name} sessions=${list} key=${name} />`)}
     ${data.has_more && html`<p><${Link} to="/ui/?when=1d">There are more<//>: these are the newest ${data.data.length}.</p>`}
     <${Cost} path=${'/v1/memory/cache?since=' + yesterday.toISOString()} title="Caches since yesterday" />
   </section>`;
+}
+
+const first = 5; // sessions of a list that are shown at once
+
+// Open lists what sessions left to do.
+function Open({ title, sessions, of }) {
+  if (!sessions.length) return null;
+  const list = (some) => html`<ul class="open-work">${some.map((s) => html`<li><${Link} to=${'/ui/sessions/' + s.id}>${named(s)}<//> <small>${clean(project(s.project))}</small><ul>${of(s)}</ul></li>`)}</ul>`;
+  return html`<h2>${title} <small>${sessions.length} ${sessions.length === 1 ? 'session' : 'sessions'}</small></h2>${list(sessions.slice(0, first))}
+    ${sessions.length > first && html`<details><summary>${sessions.length - first} more</summary>${list(sessions.slice(first))}</details>`}`;
 }
 
 function Day({ name, sessions }) {

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { api, cost, costTitle, count, Empty, html, input, lasted, money, percent, Problem, project, save, setQuery, useAddress, useLoad, clean } from './base.js';
 import { Cost } from './cache.js';
 
-const spans = [['1d', 'a day', 1], ['7d', '7 days', 7], ['30d', '30 days', 30], ['90d', '90 days', 90]];
+export const spans = [['1d', 'a day', 1], ['7d', '7 days', 7], ['30d', '30 days', 30], ['90d', '90 days', 90]];
 const splits = ['model', 'key', 'project', 'client', 'provider'];
 const colors = 7;
 
@@ -65,7 +65,7 @@ export function Usage() {
   </section>`;
 }
 
-const sum = (l) => (l.cost.usd || 0) + (l.cost.notional_usd || 0);
+export const sum = (l) => (l.cost.usd || 0) + (l.cost.notional_usd || 0);
 
 // Chart stacks costs, or tokens where nothing has a price.
 function Chart({ lines, step, split, since, days, rank }) {

@@ -347,6 +347,11 @@ func (r *Ranking) Groups() ([]Group, error) {
 	return groups, err
 }
 
+// hits reports whether a document is a hit.
+func (r *Ranking) hits(number uint32) bool {
+	return (r.unscored || r.all.of(number) > 0) && (r.among == nil || r.among.Contains(number))
+}
+
 // each visits every hit.
 func (r *Ranking) each(visit func(Hit) error) error {
 	if r.among != nil {

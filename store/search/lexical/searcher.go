@@ -125,9 +125,9 @@ type FacetValue struct {
 // maxFacetValues bounds the values examined for one property.
 const maxFacetValues = 10_000
 
-// FacetValues returns the values of a property, the most frequent first, at most limit.
-func (s *Searcher) FacetValues(name string, limit int) ([]FacetValue, error) {
-	prefix := facetTerm(name, "")
+// FacetValues returns the values of a property in the hits, the most frequent first, at most limit.
+func (r *Ranking) FacetValues(name string, limit int) ([]FacetValue, error) {
+	s, prefix := r.searcher, facetTerm(name, "")
 	terms, err := s.termsFrom(fieldFacet, prefix, prefix, maxFacetValues)
 	if err != nil {
 		return nil, err
@@ -138,8 +138,14 @@ func (s *Searcher) FacetValues(name string, limit int) ([]FacetValue, error) {
 		if err != nil {
 			return nil, err
 		}
-		if value := term[len(prefix):]; value != "" && len(found) > 0 {
-			values = append(values, FacetValue{value, uint64(len(found))})
+		hits := uint64(0)
+		for i := range found {
+			if r.hits(found[i].number) {
+				hits++
+			}
+		}
+		if value := term[len(prefix):]; value != "" && hits > 0 {
+			values = append(values, FacetValue{value, hits})
 		}
 	}
 	slices.SortFunc(values, func(a, b FacetValue) int {

@@ -93,10 +93,13 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// isConflict reports whether Postgres aborted a transaction in favor of another one.
+// errChanged is the error of a transaction that has written packs for what another one has changed meanwhile.
+var errChanged = errors.New("something else has arrived for the account meanwhile")
+
+// isConflict reports whether a transaction gave way to another one, by itself or since Postgres aborted it.
 func isConflict(err error) bool {
 	var e *pgconn.PgError
-	return errors.As(err, &e) && (e.Code == "40P01" || e.Code == "40001")
+	return errors.Is(err, errChanged) || errors.As(err, &e) && (e.Code == "40P01" || e.Code == "40001")
 }
 
 // update runs a transaction, and repeats it after a conflict.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -69,27 +70,25 @@ type digesting struct {
 	account record.AccountNumber
 }
 
-// run digests some exchanges of the account. done is false if all their sessions are locked.
+// run digests some exchanges of the account. done is false if all their sessions are locked. A bucket may be slow, so bodies are read
+// before the sessions are locked.
 func (d *digesting) run(ctx context.Context) (done bool, err error) {
 	if err := shareAccount(ctx, d.tx, d.account); err != nil {
 		return false, err
 	}
-	sessions, ids, err := d.next(ctx)
-	if err != nil || len(ids) == 0 {
+	arrived, sessions, err := d.next(ctx)
+	if err != nil || len(sessions) == 0 {
 		return false, err
-	}
-	in, err := openSessions(ctx, d.tx, d.account, slices.Clone(sessions), nil)
-	if err != nil {
-		return false, err
-	}
-	arrived, ids, err := d.arrived(ctx, sessions, ids)
-	if err != nil || len(ids) == 0 {
-		return true, err
 	}
 	objects, err := d.catalog.load(ctx, d.tx, d.account, arrived)
 	if err != nil {
 		return false, err
 	}
+	in, ids, err := d.hold(ctx, sessions)
+	if err != nil || len(ids) == 0 {
+		return in != nil, err
+	}
+	arrived = slices.DeleteFunc(arrived, func(x *arrivedExchange) bool { return !slices.Contains(ids, x.info.ID) })
 	exchanges := d.readable(arrived, objects)
 	turns := conversation.Turns{Digest: d.catalog.Digest, Log: d.catalog.Log, ReadHistories: d.histories(ctx), ReadTurns: d.turns(ctx)}
 	if len(exchanges) > 0 && d.catalog.Redactor != nil {
@@ -137,34 +136,21 @@ func (d *digesting) readable(arrived []*arrivedExchange, objects shipped.Objects
 	return exchanges
 }
 
-// next returns the exchanges to digest together, and their sessions, which it locks so that no exchange is moved out of them.
-// It skips sessions that are already locked.
-func (d *digesting) next(ctx context.Context) (sessions, ids []string, err error) {
-	err = d.tx.QueryRow(ctx, `
-		with sized as (
-			select id, session, arrival, sum(request_bytes + response_bytes) over (order by arrival) as size
+// next reads the exchanges to digest together, in order of arrival. sessions are the sessions of all of them, also of the unreadable ones.
+func (d *digesting) next(ctx context.Context) (exchanges []*arrivedExchange, sessions map[string]string, err error) {
+	rows, err := d.tx.Query(ctx, `
+		select id, session, record, refs from (
+			select *, sum(request_bytes + response_bytes) over (order by arrival) as upto, row_number() over (order by arrival) as place
 			from (select * from exchanges where account = $1 and not digested order by arrival limit $2) x
-		), undone as (
-			select id, session from sized where size <= $3 or arrival = (select min(arrival) from sized)
-		), free as (
-			select id from sessions where account = $1 and id in (select session from undone) order by id for update skip locked
-		)
-		select coalesce(array_agg(distinct free.id), '{}'), coalesce(array_agg(undone.id), '{}') from undone join free on free.id = undone.session`,
-		int64(d.account), digestedExchanges, int64(digestedBytes)).Scan(&sessions, &ids)
-	return sessions, ids, err
-}
-
-// arrived reads those of the exchanges that belong to one of the sessions, in order of arrival. kept also has the unreadable ones.
-func (d *digesting) arrived(ctx context.Context, sessions, ids []string) (exchanges []*arrivedExchange, kept []string, err error) {
-	rows, err := d.tx.Query(ctx, `select id, session, record, refs from exchanges
-		where account = $1 and id = any($2) and session = any($3) and not digested order by arrival`, int64(d.account), ids, sessions)
+		) x where upto <= $3 or place = 1 order by arrival`, int64(d.account), digestedExchanges, int64(digestedBytes))
 	if err != nil {
 		return nil, nil, err
 	}
+	sessions = make(map[string]string)
 	var id, session string
 	var stored, refs []byte
 	_, err = pgx.ForEachRow(rows, []any{&id, &session, &stored, &refs}, func() error {
-		kept = append(kept, id)
+		sessions[id] = session
 		info, err := record.ReadInfo(stored)
 		if err != nil {
 			d.catalog.Log.Error("the record of an exchange cannot be read", "exchange", id, "error", err)
@@ -174,7 +160,31 @@ func (d *digesting) arrived(ctx context.Context, sessions, ids []string) (exchan
 		exchanges = append(exchanges, &arrivedExchange{info: info, refs: slices.Clone(refs)})
 		return nil
 	})
-	return exchanges, kept, err
+	return exchanges, sessions, err
+}
+
+// hold locks those of the sessions of exchanges that no other transaction holds, so that no exchange is moved out of them; nil if there
+// are none. ids are the exchanges in them that are still to be digested.
+func (d *digesting) hold(ctx context.Context, sessions map[string]string) (in *conversation.Sessions, ids []string, err error) {
+	records := make(map[string][]byte)
+	err = readInto(ctx, d.tx, records, "select id, record from sessions where account = $1 and id = any($2) order by id for update skip locked",
+		int64(d.account), slices.Sorted(maps.Values(sessions)))
+	if err != nil || len(records) == 0 {
+		return nil, nil, err
+	}
+	rows, err := d.tx.Query(ctx, "select id, session from exchanges where account = $1 and id = any($2) and not digested",
+		int64(d.account), slices.Collect(maps.Keys(sessions)))
+	if err != nil {
+		return nil, nil, err
+	}
+	var id, session string
+	_, err = pgx.ForEachRow(rows, []any{&id, &session}, func() error {
+		if _, held := records[session]; held && sessions[id] == session {
+			ids = append(ids, id)
+		}
+		return nil
+	})
+	return heldSessions(ctx, d.tx, d.account, records, nil), ids, err
 }
 
 func (d *digesting) histories(ctx context.Context) func([]conversation.History) (map[conversation.History][]byte, error) {

@@ -134,7 +134,7 @@ func (c *database) rewrite(ctx context.Context, tx pgx.Tx, to *writing, packs []
 		}
 		gone = append(gone, id)
 	}
-	if err := to.finish(ctx, tx); err != nil {
+	if err := (writings{to.account: to}).write(ctx, tx); err != nil {
 		return err
 	}
 	if err := move(ctx, tx, to.account, moved, how); err != nil {

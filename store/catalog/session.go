@@ -43,6 +43,12 @@ func openSessions(ctx context.Context, tx pgx.Tx, account record.AccountNumber, 
 	if err != nil {
 		return nil, err
 	}
+	return heldSessions(ctx, tx, account, records, links), nil
+}
+
+// heldSessions returns the sessions of an account with what was read of them and of links in a transaction that holds them. It reads the
+// rest.
+func heldSessions(ctx context.Context, tx pgx.Tx, account record.AccountNumber, records map[string][]byte, links map[string]string) *conversation.Sessions {
 	read := func(id string) ([]byte, error) {
 		if stored, known := records[id]; known {
 			return stored, nil
@@ -59,7 +65,7 @@ func openSessions(ctx context.Context, tx pgx.Tx, account record.AccountNumber, 
 		err := tx.QueryRow(ctx, "select session from links where account = $1 and key = $2", int64(account), key).Scan(&session)
 		return session, unlessMissing(err)
 	}
-	return conversation.NewSessions(account, read, readLink), nil
+	return conversation.NewSessions(account, read, readLink)
 }
 
 // putSessions stores the changed sessions and links.

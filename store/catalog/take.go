@@ -45,8 +45,9 @@ func clockOf(ctx context.Context, tx pgx.Tx) (now time.Time, err error) {
 // frame taken is false. Exchanges that exist stay as they are, and erased ones do not come back. Entries that cannot be stored
 // are put aside: aside gets them before the commit, and prevents it with an error.
 func (c *database) Take(ctx context.Context, f *ship.Frame, aside func([]shipped.Refused) error) (taken bool, err error) {
-	err = c.arrive(ctx, f.Entries, func(tx pgx.Tx, to writings) error {
+	err = c.arrive(ctx, f.Entries, func(a *arrival) error {
 		taken = false
+		tx := a.tx
 		if _, err := tx.Exec(ctx, "insert into logs values ($1, 0, '') on conflict do nothing", f.Log[:]); err != nil {
 			return err
 		}
@@ -57,7 +58,7 @@ func (c *database) Take(ctx context.Context, f *ship.Frame, aside func([]shipped
 		if uint64(mark) != f.After {
 			return nil
 		}
-		refused, err := c.keep(ctx, tx, f.Entries, to)
+		refused, err := a.keep(ctx, f.Entries)
 		if err != nil {
 			return err
 		}
@@ -89,8 +90,8 @@ func (c *database) Take(ctx context.Context, f *ship.Frame, aside func([]shipped
 // Retry stores an entry that was refused before. The error says why it is refused again.
 func (c *database) Retry(ctx context.Context, e *ship.Entry) error {
 	entries := []ship.Entry{*e}
-	err := c.arrive(ctx, entries, func(tx pgx.Tx, to writings) error {
-		refused, err := c.keep(ctx, tx, entries, to)
+	err := c.arrive(ctx, entries, func(a *arrival) error {
+		refused, err := a.keep(ctx, entries)
 		if err == nil && len(refused) > 0 {
 			err = refused[0].Reason
 		}
@@ -103,130 +104,157 @@ func (c *database) Retry(ctx context.Context, e *ship.Entry) error {
 }
 
 // keep stores the entries that can be stored, and returns the others.
-func (c *database) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to writings) (refused []shipped.Refused, err error) {
-	late := make(map[record.AccountNumber][]erasedExchange)
+func (a *arrival) keep(ctx context.Context, entries []ship.Entry) (refused []shipped.Refused, err error) {
 	byAccount := make(map[record.AccountNumber][]*ship.Entry)
-	numbers := make(map[string]record.AccountNumber)
-	for i := range entries {
-		if !shipped.IsNamed(&entries[i]) {
-			refused = append(refused, shipped.Refused{Entry: entries[i], Reason: shipped.ErrUnusable})
-			continue
+	foreign := func(entries ...*ship.Entry) {
+		for _, e := range entries {
+			refused = append(refused, shipped.Refused{Entry: *e, Reason: shipped.ErrForeign})
 		}
-		number, known := numbers[entries[i].Account]
-		if !known {
-			if number, known, err = c.numbered(ctx, tx, entries[i].Account); err != nil {
-				return nil, err
-			}
-			if known {
-				numbers[entries[i].Account] = number
-			}
-		}
-		if !known {
-			refused = append(refused, shipped.Refused{Entry: entries[i], Reason: shipped.ErrForeign})
-			continue
-		}
-		byAccount[number] = append(byAccount[number], &entries[i])
 	}
+	for i := range entries {
+		e := &entries[i]
+		if !shipped.IsNamed(e) {
+			refused = append(refused, shipped.Refused{Entry: *e, Reason: shipped.ErrUnusable})
+		} else if number, err := a.accounts.Number(e.Account); err != nil {
+			foreign(e)
+		} else {
+			byAccount[number] = append(byAccount[number], e)
+		}
+	}
+	lock := shareAccount
+	if a.alone {
+		lock = arriveAlone
+	}
+	var all []*keeping
 	for _, number := range slices.Sorted(maps.Keys(byAccount)) { // all transactions lock in the same order
-		if err := arriveAlone(ctx, tx, number); err != nil {
+		own := byAccount[number]
+		if err := lock(ctx, a.tx, number); err != nil {
 			return nil, err
 		}
-		own := byAccount[number]
-		now, known, err := c.numbered(ctx, tx, own[0].Account)
+		now, known, err := a.numbered(ctx, a.tx, own[0].Account)
 		if err != nil {
 			return nil, err
 		}
-		if !known || now != number || to[number] == nil { // deleted or created during the wait for the lock
-			for _, e := range own {
-				refused = append(refused, shipped.Refused{Entry: *e, Reason: shipped.ErrForeign})
-			}
+		if !known || now != number || a.to[number] == nil { // deleted or created meanwhile
+			foreign(own...)
 			continue
 		}
-		k := keeping{tx: tx, account: number, entries: own, to: to[number], read: c.readPacks}
-		if err := k.run(ctx); err != nil {
+		k := &keeping{arrival: a, account: number, entries: own, to: a.to[number]}
+		if err := k.prepare(ctx); err != nil {
+			return nil, err
+		}
+		all = append(all, k)
+	}
+	if err := a.to.write(ctx, a.tx); err != nil {
+		return nil, err
+	}
+	late := make(map[record.AccountNumber][]erasedExchange)
+	for _, k := range all {
+		if err := k.store(ctx); err != nil {
 			return nil, err
 		}
 		refused = append(refused, k.refused...)
 		if len(k.late) > 0 {
-			late[number] = k.late
+			late[k.account] = k.late
 		}
 	}
-	return refused, recordErased(ctx, tx, late)
+	return refused, recordErased(ctx, a.tx, late)
 }
 
-// keeping stores entries of one account in a transaction.
+// keeping stores entries of one account.
 type keeping struct {
-	tx      pgx.Tx
+	*arrival
 	account record.AccountNumber
 	entries []*ship.Entry
 	to      *writing // for bodies and values
-	read    func(context.Context, record.AccountNumber, *values) (damage []error, err error)
 
-	frame   shipped.Objects                           // objects sent with the entries
-	named   map[shipped.ObjectRef][]shipped.ObjectRef // what objects of the frame reference
-	kept    map[shipped.ObjectRef]struct{}            // of the frame and of named: those that are stored already
-	inner   shipped.Objects                           // of kept: blocks that are parts of blocks of the frame
-	known   map[string]bool                           // exchanges that exist, or were erased
-	deleted time.Time                                 // when another account of this name was last deleted; zero: none was
+	frame  shipped.Objects                           // objects sent with the entries
+	named  map[shipped.ObjectRef][]shipped.ObjectRef // what objects of the frame reference
+	wanted [][]byte                                  // references in the entries and in objects of the frame
+	is     present
+	inner  shipped.Objects // stored blocks that are parts of blocks of the frame
+
+	arrived []*shipped.Exchange // to be stored
+	refs    [][]byte            // of objects to be stored
+	values  columns             // of these
+	bodies  columns             // of arrived
 	refused []shipped.Refused
 	late    []erasedExchange // arrived after an erasure that covers them
 	united  []moving         // of sessions with the rest of a conversation
 }
 
-func (k *keeping) run(ctx context.Context) error {
-	if err := k.look(ctx); err != nil {
+// present is what is stored already of entries and of what they reference.
+type present struct {
+	objects   map[shipped.ObjectRef]struct{}
+	exchanges map[string]bool // that exist, or were erased
+	deleted   time.Time       // when another account of this name was last deleted; zero: none was
+}
+
+func (p *present) equal(other *present) bool {
+	return maps.Equal(p.objects, other.objects) && maps.Equal(p.exchanges, other.exchanges) && p.deleted.Equal(other.deleted)
+}
+
+// prepare chooses what to store, and adds it to the pack or the rows to be written.
+func (k *keeping) prepare(ctx context.Context) error {
+	if err := k.read(ctx); err != nil {
 		return err
 	}
-	var sound, arrived []*shipped.Exchange
-	frame := make(shipped.Objects)
-	fresh := make(shipped.Objects)
+	var sound []*shipped.Exchange
+	frame, fresh, done := make(shipped.Objects), make(shipped.Objects), maps.Clone(k.is.exchanges)
 	for _, e := range k.entries {
 		x, err := shipped.Read(k.account, e, frame, k.inner)
-		if err == nil && x.Began().Before(k.deleted) {
+		if err == nil && x.Began().Before(k.is.deleted) {
 			err = shipped.ErrForeign // entries name their account, and this one has only the name of the deleted one
 		}
 		switch {
 		case err != nil:
 			k.refused = append(k.refused, shipped.Refused{Entry: *e, Reason: err})
-		case !k.known[e.Exchange]:
+		case !done[e.Exchange]:
 			sound = append(sound, x)
 		}
 	}
-	sound, err := k.sortOutLate(ctx, sound)
+	sound, err := k.sortOutLate(ctx, sound, done)
 	if err != nil {
 		return err
 	}
 	for _, x := range sound {
 		switch e := x.Entry; {
-		case k.known[e.Exchange]: // the frame has it twice
+		case done[e.Exchange]: // the frame has it twice
 		case !k.reach(e, fresh):
 			k.refused = append(k.refused, shipped.Refused{Entry: *e, Reason: shipped.ErrIncomplete})
 		default:
-			k.known[e.Exchange] = true
-			arrived = append(arrived, x)
+			done[e.Exchange] = true
+			k.arrived = append(k.arrived, x)
 		}
 	}
-	if len(arrived) == 0 {
-		return nil
+	for ref, value := range fresh {
+		k.refs = append(k.refs, refOf(ref))
+		k.values.add(k.to.add(refOf(ref), value))
 	}
-	return k.store(ctx, arrived, fresh)
+	for _, x := range k.arrived {
+		k.bodies.add(k.to.add([]byte(bodyName(x.Entry.Exchange)), appendBody(nil, x.Entry.Skeleton, x.Entry.Parts)))
+	}
+	return nil
 }
 
 // store stores the exchanges that have arrived, with the objects that are not stored yet.
-func (k *keeping) store(ctx context.Context, arrived []*shipped.Exchange, fresh shipped.Objects) error {
-	refs, values := k.put(fresh)
-	bodies := k.putBodies(arrived)
-	if err := k.to.finish(ctx, k.tx); err != nil {
+func (k *keeping) store(ctx context.Context) error {
+	if len(k.arrived) == 0 {
+		return nil
+	}
+	if !k.alone {
+		if err := k.check(ctx); err != nil {
+			return err
+		}
+	}
+	if err := k.putObjects(ctx); err != nil {
 		return err
 	}
-	if err := k.putObjects(ctx, refs, values); err != nil {
-		return err
-	}
-	in, ids, err := k.join(ctx, arrived)
+	in, ids, err := k.join(ctx)
 	if err != nil {
 		return err
 	}
-	if err := k.putExchanges(ctx, arrived, ids, bodies); err != nil {
+	if err := k.putExchanges(ctx, ids); err != nil {
 		return err
 	}
 	for i := range k.united {
@@ -237,22 +265,34 @@ func (k *keeping) store(ctx context.Context, arrived []*shipped.Exchange, fresh 
 	if err := putSessions(ctx, k.tx, k.account, in); err != nil {
 		return err
 	}
-	infos := make([]*record.ExchangeInfo, len(arrived))
-	for i, x := range arrived {
+	infos := make([]*record.ExchangeInfo, len(k.arrived))
+	for i, x := range k.arrived {
 		infos[i] = x.Info
 	}
 	return rollUp(ctx, k.tx, k.account, infos)
 }
 
-// look reads what is already stored of the entries and of what they reference.
-func (k *keeping) look(ctx context.Context) error {
-	k.frame, k.named = make(shipped.Objects), make(map[shipped.ObjectRef][]shipped.ObjectRef)
-	k.kept, k.inner, k.known = make(map[shipped.ObjectRef]struct{}), make(shipped.Objects), make(map[string]bool)
-	wanted := make(map[shipped.ObjectRef]struct{})
-	var inner [][]byte
-	var ids []string
+// check waits until nothing else arrives, and fails if something has changed that prepare has read.
+func (k *keeping) check(ctx context.Context) error {
+	if err := arriveAlone(ctx, k.tx, k.account); err != nil {
+		return err
+	}
+	before := k.is
+	if err := k.look(ctx); err != nil {
+		return err
+	}
+	asked, err := askedSince(ctx, k.tx, k.account, k.arrived)
+	if err == nil && (len(asked) > 0 || !k.is.equal(&before)) {
+		err = errChanged
+	}
+	return err
+}
+
+// read reads the frame, and what is already stored of the entries and of what they reference.
+func (k *keeping) read(ctx context.Context) error {
+	k.frame, k.named, k.inner = make(shipped.Objects), make(map[shipped.ObjectRef][]shipped.ObjectRef), make(shipped.Objects)
+	wanted, inner := make(map[shipped.ObjectRef]struct{}), make(map[shipped.ObjectRef]struct{})
 	for _, e := range k.entries {
-		ids = append(ids, e.Exchange)
 		want, _ := shipped.Named(nil, shipped.Skeleton(k.account), e.Skeleton) // ReadShipped refuses unreadable ones
 		for ref, value := range shipped.ObjectsOf(k.account, e) {
 			named, _ := shipped.Named(nil, ref, value)
@@ -260,7 +300,7 @@ func (k *keeping) look(ctx context.Context) error {
 			want = append(want, named...)
 			if !shipped.IsNode(ref) {
 				for _, o := range named {
-					inner = append(inner, refOf(o))
+					inner[o] = struct{}{}
 				}
 			}
 		}
@@ -268,55 +308,73 @@ func (k *keeping) look(ctx context.Context) error {
 			wanted[ref] = struct{}{}
 		}
 	}
-	refs := make([][]byte, 0, len(wanted))
 	for ref := range wanted {
-		refs = append(refs, refOf(ref))
+		k.wanted = append(k.wanted, refOf(ref))
 	}
-	if err := k.lookAtObjects(ctx, refs, inner); err != nil {
+	if err := k.look(ctx); err != nil {
 		return err
 	}
+	var refs [][]byte
+	for ref := range inner {
+		if _, stored := k.is.objects[ref]; stored {
+			refs = append(refs, refOf(ref))
+		}
+	}
+	return k.readInner(ctx, refs)
+}
+
+// look reads what is already stored.
+func (k *keeping) look(ctx context.Context) error {
+	var ids []string
+	for _, e := range k.entries {
+		ids = append(ids, e.Exchange)
+	}
+	k.is = present{objects: make(map[shipped.ObjectRef]struct{}), exchanges: make(map[string]bool)}
 	rows, err := k.tx.Query(ctx, `
-		select id, null::timestamptz from exchanges where account = $1 and id = any($2)
-		union all select exchange, null from tombs where account = $1 and exchange = any($2)
-		union all select '', at from deleted where name = $3`, int64(k.account), ids, k.entries[0].Account)
+		select ref, '', null::timestamptz from objects where account = $1 and ref = any($4)
+		union all select null, id, null from exchanges where account = $1 and id = any($2)
+		union all select null, exchange, null from tombs where account = $1 and exchange = any($2)
+		union all select null, '', at from deleted where name = $3`, int64(k.account), ids, k.entries[0].Account, k.wanted)
 	if err != nil {
 		return err
 	}
+	var ref []byte
 	var id string
 	var deleted *time.Time
-	_, err = pgx.ForEachRow(rows, []any{&id, &deleted}, func() error {
-		if deleted != nil {
-			k.deleted = *deleted
-			return nil
+	_, err = pgx.ForEachRow(rows, []any{&ref, &id, &deleted}, func() error {
+		switch {
+		case ref != nil:
+			k.is.objects[objectOf(k.account, ref)] = struct{}{}
+		case deleted != nil:
+			k.is.deleted = *deleted
+		default:
+			k.is.exchanges[id] = true
 		}
-		k.known[id] = true
 		return nil
 	})
 	return err
 }
 
-// lookAtObjects notes which objects are stored, and reads the inner ones.
-func (k *keeping) lookAtObjects(ctx context.Context, refs, inner [][]byte) error {
-	rows, err := k.tx.Query(ctx, `select ref, coalesce(ref = any($3), false), case when ref = any($3) then value end, pack, at, size
-		from objects where account = $1 and ref = any($2)`, int64(k.account), refs, inner)
+// readInner reads stored blocks that are parts of blocks of the frame.
+func (k *keeping) readInner(ctx context.Context, refs [][]byte) error {
+	if len(refs) == 0 {
+		return nil
+	}
+	rows, err := k.tx.Query(ctx, "select ref, value, pack, at, size from objects where account = $1 and ref = any($2)", int64(k.account), refs)
 	if err != nil {
 		return err
 	}
 	var ref []byte
-	var isInner bool
 	var how kept
 	v := values{found: make(map[string][]byte)}
-	_, err = pgx.ForEachRow(rows, []any{&ref, &isInner, &how.value, &how.pack, &how.at, &how.size}, func() error {
-		k.kept[objectOf(k.account, ref)] = struct{}{}
-		if isInner {
-			v.add(ref, how)
-		}
+	_, err = pgx.ForEachRow(rows, []any{&ref, &how.value, &how.pack, &how.at, &how.size}, func() error {
+		v.add(ref, how)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if _, err := k.read(ctx, k.account, &v); err != nil { // an entry that needs a damaged object is refused
+	if _, err := k.readPacks(ctx, k.account, &v); err != nil { // an entry that needs a damaged object is refused
 		return err
 	}
 	for ref, value := range v.found {
@@ -333,7 +391,7 @@ func (k *keeping) reach(e *ship.Entry, fresh shipped.Objects) bool {
 	for len(todo) > 0 {
 		ref := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if _, there := k.kept[ref]; there {
+		if _, there := k.is.objects[ref]; there {
 			continue
 		}
 		if _, seen := fresh[ref]; seen {
@@ -353,39 +411,30 @@ func (k *keeping) reach(e *ship.Entry, fresh shipped.Objects) bool {
 	return true
 }
 
-// put adds objects to the pack or the rows to be written. named has their refs, in the order of how.
-func (k *keeping) put(objects shipped.Objects) (named [][]byte, how columns) {
-	for ref, value := range objects {
-		named = append(named, refOf(ref))
-		how.add(k.to.add(refOf(ref), value))
-	}
-	return named, how
-}
-
-func (k *keeping) putObjects(ctx context.Context, refs [][]byte, how columns) error {
+func (k *keeping) putObjects(ctx context.Context) error {
 	var named [][]byte
-	for _, ref := range refs {
+	for _, ref := range k.refs {
 		named = append(named, joinRefs(k.named[objectOf(k.account, ref)]))
 	}
 	_, err := k.tx.Exec(ctx, `
 		insert into objects (account, ref, refs, value, pack, at, size)
 		select $1, o.* from unnest($2::bytea[], $3::bytea[], $4::bytea[], $5::bigint[], $6::int[], $7::int[]) o order by 2
-		on conflict do nothing`, int64(k.account), refs, named, how.values, how.packs, how.at, how.sizes)
+		on conflict do nothing`, int64(k.account), k.refs, named, k.values.values, k.values.packs, k.values.at, k.values.sizes)
 	return err
 }
 
 // join adds the exchanges to their sessions, which are still to be stored, and returns the ids of those.
-func (k *keeping) join(ctx context.Context, arrived []*shipped.Exchange) (in *conversation.Sessions, ids []*string, err error) {
+func (k *keeping) join(ctx context.Context) (in *conversation.Sessions, ids []*string, err error) {
 	var own []string
 	var keys [][]byte
-	for _, x := range arrived {
+	for _, x := range k.arrived {
 		id, links := x.Evidence()
 		own, keys = append(own, id), append(keys, links...)
 	}
 	if in, err = openSessions(ctx, k.tx, k.account, own, keys); err != nil {
 		return nil, nil, err
 	}
-	for _, x := range arrived {
+	for _, x := range k.arrived {
 		var id *string
 		if session := x.Join(in); session != "" {
 			id = &session
@@ -410,15 +459,7 @@ func (k *keeping) unite(ctx context.Context, in *conversation.Sessions, rest, in
 	return err
 }
 
-// putBodies adds the bodies of exchanges to the pack or the rows to be written.
-func (k *keeping) putBodies(arrived []*shipped.Exchange) (how columns) {
-	for _, x := range arrived {
-		how.add(k.to.add([]byte(bodyName(x.Entry.Exchange)), appendBody(nil, x.Entry.Skeleton, x.Entry.Parts)))
-	}
-	return how
-}
-
-func (k *keeping) putExchanges(ctx context.Context, arrived []*shipped.Exchange, sessions []*string, bodies columns) error {
+func (k *keeping) putExchanges(ctx context.Context, sessions []*string) error {
 	var (
 		ids                      []string
 		kept                     []time.Time
@@ -427,7 +468,7 @@ func (k *keeping) putExchanges(ctx context.Context, arrived []*shipped.Exchange,
 		answered, records, named [][]byte
 		events                   []record.Event
 	)
-	for i, x := range arrived {
+	for i, x := range k.arrived {
 		info := x.Info
 		events = append(events, completed(k.account, info, sessions[i]))
 		refs, err := shipped.Named(nil, shipped.Skeleton(k.account), x.Entry.Skeleton)
@@ -448,16 +489,19 @@ func (k *keeping) putExchanges(ctx context.Context, arrived []*shipped.Exchange,
 		select $1, x.* from unnest($2::text[], $3::text[], $4::timestamptz[], $5::bytea[], $6::bool[], $7::bool[], $8::bigint[], $9::bigint[],
 			$10::bytea[], $11::bytea[], $12::bytea[], $13::bigint[], $14::int[], $15::int[]) x`,
 		int64(k.account), ids, sessions, kept, answered, speaks, quiet, requests, responses, records, named,
-		bodies.values, bodies.packs, bodies.at, bodies.sizes)
+		k.bodies.values, k.bodies.packs, k.bodies.at, k.bodies.sizes)
 	queueEvents(batch, events)
 	return k.tx.SendBatch(ctx, batch).Close()
 }
 
-// sortOutLate removes exchanges that arrive after an erasure that covers them.
-func (k *keeping) sortOutLate(ctx context.Context, arriving []*shipped.Exchange) (rest []*shipped.Exchange, err error) {
+// sortOutLate removes exchanges that arrive after an erasure that covers them, and adds them to done.
+func (k *keeping) sortOutLate(ctx context.Context, arriving []*shipped.Exchange, done map[string]bool) (rest []*shipped.Exchange, err error) {
 	asked, err := askedSince(ctx, k.tx, k.account, arriving)
 	if err != nil || len(asked) == 0 {
 		return arriving, err
+	}
+	if !k.alone {
+		return nil, errChanged
 	}
 	in, err := openSessions(ctx, k.tx, k.account, nil, nil)
 	if err != nil {
@@ -468,8 +512,8 @@ func (k *keeping) sortOutLate(ctx context.Context, arriving []*shipped.Exchange)
 		switch id := x.Entry.Exchange; {
 		case meant < 0:
 			rest = append(rest, x)
-		case !k.known[id]:
-			k.known[id] = true
+		case !done[id]:
+			done[id] = true
 			k.late = append(k.late, erasedExchange{id, &asked[meant].ID})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
 	"github.com/mnemeproxy/mneme/store/record"
@@ -20,6 +21,8 @@ import (
 const (
 	mostBegun   = 2 * time.Minute
 	mostWriting = 2. / 5
+
+	writtenAtOnce = 16 // packs of several accounts
 )
 
 // writings are the places for new values, by account.
@@ -55,22 +58,32 @@ func (w *writing) place(at, size int) kept {
 
 var errLate = errors.New("the pack was begun too long ago")
 
-// finish writes the pack. It must be called before the rows that reference it are committed.
-func (w *writing) finish(ctx context.Context, tx pgx.Tx) error {
-	if w.packs == nil || w.builder.Empty() {
-		return nil
+// write writes the packs that have something in them. It must be called before the rows that reference them are committed.
+func (to writings) write(ctx context.Context, tx pgx.Tx) error {
+	var accounts, packs, sizes []int64
+	writes, writing := errgroup.WithContext(ctx)
+	writes.SetLimit(writtenAtOnce)
+	for account, w := range to {
+		if w.packs == nil || w.builder.Empty() {
+			continue
+		}
+		accounts, packs, sizes = append(accounts, int64(account)), append(packs, int64(w.pack)), append(sizes, int64(len(w.builder.Content())))
+		writes.Go(func() error {
+			if time.Now().After(w.until) {
+				return errLate
+			}
+			w.attempted = true
+			err := w.packs.Put(writing, account, w.pack, w.builder.Content())
+			w.written = err == nil
+			return err
+		})
 	}
-	if time.Now().After(w.until) {
-		return errLate
-	}
-	w.attempted = true
-	if err := w.packs.Put(ctx, w.account, w.pack, w.builder.Content()); err != nil {
+	if err := writes.Wait(); err != nil || len(packs) == 0 {
 		return err
 	}
-	w.written = true
-	done, err := tx.Exec(ctx, "update packs set state = 'kept', size = $3 where account = $1 and pack = $2 and state = 'begun'",
-		int64(w.account), int64(w.pack), len(w.builder.Content()))
-	if err == nil && done.RowsAffected() == 0 {
+	done, err := tx.Exec(ctx, `update packs p set state = 'kept', size = w.size from unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (account, pack, size)
+		where p.account = w.account and p.pack = w.pack and p.state = 'begun'`, accounts, packs, sizes)
+	if err == nil && done.RowsAffected() < int64(len(packs)) {
 		err = errLate
 	}
 	return err
@@ -128,8 +141,17 @@ func (c *database) leave(ctx context.Context, to writings, failed error) {
 	forget(func(w *writing) bool { return w.written && failed != nil }, "update packs p set state = 'going' from")
 }
 
-// arrive runs a transaction that stores entries, and repeats it after a conflict, each time with new packs.
-func (c *database) arrive(ctx context.Context, entries []ship.Entry, change func(pgx.Tx, writings) error) error {
+// arrival stores entries in a transaction.
+type arrival struct {
+	*database
+	tx    pgx.Tx
+	to    writings
+	alone bool // nothing else arrives in its accounts from the beginning on, instead of from the time on when their packs are written
+}
+
+// arrive runs a transaction that stores entries, and repeats it after a conflict, each time with new packs. Without a bucket, and
+// if packs were written for nothing, nothing else arrives in its accounts from its beginning on.
+func (c *database) arrive(ctx context.Context, entries []ship.Entry, change func(*arrival) error) error {
 	var accounts []record.AccountNumber
 	for i := range entries {
 		number, err := c.accounts.Number(entries[i].Account)
@@ -143,13 +165,15 @@ func (c *database) arrive(ctx context.Context, entries []ship.Entry, change func
 			accounts = append(accounts, number)
 		}
 	}
+	alone := c.Packs == nil
 	return again(ctx, func() error {
 		to, err := c.begin(ctx, accounts)
 		if err != nil {
 			return err
 		}
-		err = pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error { return change(tx, to) })
+		err = pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error { return change(&arrival{c, tx, to, alone}) })
 		c.leave(ctx, to, err)
+		alone = alone || errors.Is(err, errChanged)
 		return err
 	})
 }

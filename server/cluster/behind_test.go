@@ -59,3 +59,22 @@ func TestACentreSaysHowManyMessagesItHasNotTaken(t *testing.T) {
 		t.Error("it reports no frame")
 	}
 }
+
+// What follows the first exchange waits until it is enough for a transaction, though the brokers announce no more with any message.
+func TestFramesThatFollowEachOtherAreTakenTogether(t *testing.T) {
+	o := options(t, 1, startBroker(t, t.TempDir(), server.RANDOM_PORT).ClientURL())
+	edge, centre := openStore(t, t.TempDir()), openCentre(t)
+	at := o
+	at.Gather = time.Hour
+	gathering := gatherIn(t, centre, at)
+	shipper := shipFrom(t, edge, 1, o)
+	capture(t, edge, "acme", "c", 0, "one alone")
+	eventually(t, "it does not wait", func() bool { return shipper.Status().Waiting == 0 })
+	for n := range togetherEntries {
+		capture(t, edge, "acme", "c", n+1, "one of many")
+	}
+	eventually(t, "the edge is through", func() bool { return shipper.Status().Waiting == 0 })
+	if s := gathering.Status(); s.Exchanges != togetherEntries+1 || s.Tries != 2 {
+		t.Errorf("%d exchanges were taken by %d transactions", s.Exchanges, s.Tries)
+	}
+}

@@ -207,8 +207,10 @@ func (c *Centre) openStream(ctx context.Context) (jetstream.Stream, error) {
 type reader struct {
 	centre  *Centre
 	stream  jetstream.Stream
-	last    uint64 // last handled message
-	handled int    // since the last purge
+	last    uint64    // last handled message
+	kept    time.Time // when waiting frames were taken last
+	due     time.Time // when they are taken next, though fewer wait than are taken together
+	handled int       // since the last purge
 	purged  time.Time
 	freed   uint64 // the brokers were told to free the messages up to this one
 }
@@ -217,15 +219,15 @@ type reader struct {
 func (r *reader) waiting(ctx context.Context) (context.Context, context.CancelFunc) {
 	switch c := r.centre; {
 	case len(c.waiting.frames) > 0:
-		return context.WithTimeout(ctx, togetherWait)
+		return context.WithTimeout(ctx, r.due.Sub(c.options.now()))
 	case r.handled > 0 || r.freed < c.position.Load():
 		return context.WithTimeout(ctx, purgeRest)
 	}
 	return ctx, func() {}
 }
 
-// idle does what is due while no message arrives: it takes frames for which announced messages did not arrive, or purges,
-// so that brokers do not hold taken messages until the next one arrives.
+// idle does what is due while no message arrives: it takes frames that have waited long enough, or purges, so that brokers do not hold
+// taken messages until the next one arrives.
 func (r *reader) idle(ctx context.Context) error {
 	if len(r.centre.waiting.frames) > 0 {
 		return r.keep(ctx)
@@ -233,7 +235,8 @@ func (r *reader) idle(ctx context.Context) error {
 	return r.purge(ctx)
 }
 
-// message handles the next message, and takes the waiting frames once no more are announced.
+// message handles the next message, and takes the waiting frames once they have waited long enough, or are many. That no more are
+// announced says little: a reading that stood still has been sent each message when it was the last one.
 func (r *reader) message(ctx context.Context, m jetstream.Msg) error {
 	at, err := m.Metadata()
 	if err != nil {
@@ -242,7 +245,11 @@ func (r *reader) message(ctx context.Context, m jetstream.Msg) error {
 	r.centre.handle(m.Data(), at.Sequence.Stream)
 	r.last = at.Sequence.Stream
 	r.handled++
-	if at.NumPending > 0 && !r.centre.waiting.full() {
+	now := r.centre.options.now()
+	if r.due = r.kept.Add(r.centre.options.Gather); at.NumPending > 0 && r.due.Before(now.Add(togetherWait)) {
+		r.due = now.Add(togetherWait)
+	}
+	if now.Before(r.due) && !r.centre.waiting.full() {
 		return nil
 	}
 	if err := r.keep(ctx); err != nil {
@@ -256,6 +263,7 @@ func (r *reader) message(ctx context.Context, m jetstream.Msg) error {
 
 // keep takes the waiting frames.
 func (r *reader) keep(ctx context.Context) error {
+	r.kept = r.centre.options.now()
 	if err := r.centre.keep(ctx); err != nil {
 		return err
 	}

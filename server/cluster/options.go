@@ -32,6 +32,7 @@ type Options struct {
 	Leading     Leading                              // at a centre: several centres share its archive; nil: there is one
 	Spending    func(context.Context) error          // at a centre that begins to lead: brings Lender to what is on record
 	Aside       Aside                                // at a centre or worker: refused entries of its archive, to be retried; nil: they are not
+	Gather      time.Duration                        // at a centre or worker: how long frames wait at most to be taken together, see [GatherEach]
 	Took        func(frames int, took time.Duration) // at a centre: reports the frames of a transaction of its archive; nil: they are not counted
 
 	clock    func() time.Time // nil: [time.Now]

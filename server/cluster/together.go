@@ -17,6 +17,9 @@ const (
 	togetherEntries = 256
 	togetherBytes   = 8 << 20
 	togetherWait    = 50 * time.Millisecond // for a message that the brokers have announced
+
+	// GatherEach is how long frames wait at most for others after some were taken. An exchange that arrives alone does not wait.
+	GatherEach = time.Second
 )
 
 // together collects frames that are taken together.

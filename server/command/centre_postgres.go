@@ -67,7 +67,7 @@ func gather(ctx context.Context, m *engine.Engine, kept *catalog.Catalog, o clus
 	if err := o.Spending(ctx); err != nil {
 		return nil, err
 	}
-	o.Took = observed.WatchTakes()
+	o.Took, o.Gather = observed.WatchTakes(), cluster.GatherEach
 	gathering, err := cluster.Gather(ctx, kept, kept, catalog.RosterOf(kept), o)
 	if err != nil {
 		return nil, err

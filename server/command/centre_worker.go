@@ -172,7 +172,7 @@ func (w *worker) openMemory(ctx context.Context, opened *opened) error {
 // take starts to take what edges ship.
 func (w *worker) take(ctx context.Context, opened *opened) error {
 	o := w.options
-	o.Aside, o.Erasures, o.Took = catalog.AsideOf(w.memory), w.memory.Erased(), w.observed.WatchTakes()
+	o.Aside, o.Erasures, o.Took, o.Gather = catalog.AsideOf(w.memory), w.memory.Erased(), w.observed.WatchTakes(), cluster.GatherEach
 	taking, err := cluster.Work(ctx, w.memory, w.memory, o)
 	if err != nil {
 		return err

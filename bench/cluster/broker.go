@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,13 +25,32 @@ func startBrokers(dir string, start func(name string, args ...string) (url strin
 	}
 	for n := range brokers {
 		name := fmt.Sprintf("broker-%d", n+1)
-		url, err := start(name, "-broker", filepath.Join(dir, name), "-number", strconv.Itoa(n), "-routes", strings.Join(routes, ","))
+		port, err := keptPort(dir, name)
+		if err != nil {
+			return nil, err
+		}
+		url, err := start(name, "-broker", filepath.Join(dir, name), "-number", strconv.Itoa(n), "-routes", strings.Join(routes, ","), "-port", port)
 		if err != nil {
 			return nil, err
 		}
 		urls = append(urls, url)
 	}
 	return urls, nil
+}
+
+// keptPort returns the port of a process, which it has also after a restart of the cluster, unless another program has taken it.
+func keptPort(dir, name string) (string, error) {
+	file := filepath.Join(dir, name+".port")
+	if kept, err := os.ReadFile(file); err == nil {
+		if l, err := net.Listen("tcp", "127.0.0.1:"+string(kept)); err == nil {
+			return string(kept), l.Close()
+		}
+	}
+	ports, err := freePorts(1)
+	if err != nil {
+		return "", err
+	}
+	return ports[0], os.WriteFile(file, []byte(ports[0]), 0o600)
 }
 
 // freePorts returns ports of this machine on which nothing listened a moment ago.
@@ -50,10 +70,11 @@ func freePorts(n int) (ports []string, err error) {
 	return ports, nil
 }
 
-// broker is one of the brokers, with JetStream, on a free port of this machine.
+// broker is one of the brokers, with JetStream.
 type broker struct {
 	dir    string
 	number int
+	port   int    // for nodes
 	routes string // ports for connections between brokers, separated by commas and indexed by number
 }
 
@@ -68,7 +89,7 @@ func (b *broker) run(ctx context.Context) error {
 		return err
 	}
 	options := server.Options{
-		ServerName: filepath.Base(b.dir), Host: "127.0.0.1", Port: server.RANDOM_PORT,
+		ServerName: filepath.Base(b.dir), Host: "127.0.0.1", Port: b.port,
 		Cluster:   server.ClusterOpts{Name: "mneme", Host: "127.0.0.1", Port: own},
 		JetStream: true, StoreDir: b.dir, SyncAlways: true, NoLog: true, NoSigs: true,
 	}

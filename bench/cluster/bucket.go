@@ -33,14 +33,14 @@ func (c *installation) startS3(ctx context.Context, dir string) (bodies string, 
 	if err != nil {
 		return "", nil, err
 	}
-	ports, err := freePorts(1)
+	port, err := keptPort(dir, s3Name)
 	if err != nil {
 		return "", nil, err
 	}
 	if err := os.MkdirAll(filepath.Join(data, bucketName), 0o700); err != nil {
 		return "", nil, err
 	}
-	address := net.JoinHostPort("127.0.0.1", ports[0])
+	address := net.JoinHostPort("127.0.0.1", port)
 	n := &node{Name: s3Name, URL: "http://" + address, process: s3test.Command(address, data, key)}
 	err = c.startEngine(ctx, dir, n, func(ctx context.Context) error {
 		connection, err := new(net.Dialer).DialContext(ctx, "tcp", address)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -106,6 +107,11 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 		return strings.Contains(text, "the word at edge-1 is sesame")
 	})
 	bodies(t, filepath.Join(dir, "cluster"), url, found.Key)
+	for _, n := range found.Nodes {
+		if n.Name == "edge-2" || n.Name == "broker-3" {
+			comesBack(t, file, n)
+		}
+	}
 	secret := createKey(t, program, dir, "--name", "revoked")
 	for _, edge := range []string{"edge-1", "edge-2"} {
 		eventually(t, "a key made at the centre opens "+edge, func() bool {
@@ -336,6 +342,31 @@ func createKey(t *testing.T, program, dir string, args ...string) (secret string
 		t.Fatal(err)
 	}
 	return secret
+}
+
+// comesBack kills a part, which is started again at the address that it had.
+func comesBack(t *testing.T, file string, killed *node) {
+	t.Helper()
+	process, err := os.FindProcess(killed.PID)
+	if err == nil {
+		err = process.Kill()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, killed.Name+" is back", func() bool {
+		var now installation
+		text, err := os.ReadFile(file)
+		if err != nil || json.Unmarshal(text, &now) != nil {
+			return false
+		}
+		again := slices.IndexFunc(now.Nodes, func(n *node) bool { return n.Name == killed.Name && n.PID != killed.PID && n.URL == killed.URL })
+		if again < 0 {
+			return false
+		}
+		connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", killed.URL[strings.LastIndex(killed.URL, "/")+1:])
+		return err == nil && connection.Close() == nil
+	})
 }
 
 // adopt records an exchange on a server outside the cluster, and has the centre adopt its store.

@@ -1,6 +1,7 @@
 // Command cluster runs a whole cluster on this machine, for trying it out: three brokers, Postgres, an S3 service, a
 // centre or several, a worker and two edges, each a process, and an address that sends each request to the next edge in turn. It writes
-// cluster.json into its directory once all of them accept requests, and stops them on SIGTERM or an interrupt.
+// cluster.json into its directory once all of them accept requests, and stops them on SIGTERM or an interrupt. A process that ends before
+// is started again after a second, at the port that it had.
 package main
 
 import (
@@ -20,8 +21,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 func main() {
@@ -33,6 +37,7 @@ func main() {
 	workers := flag.Int("workers", 1, "how many workers")
 	flag.StringVar(&b.dir, "broker", "", "internal: run a broker with its data in this directory")
 	flag.IntVar(&b.number, "number", 0, "internal: number of the broker")
+	flag.IntVar(&b.port, "port", server.RANDOM_PORT, "internal: port of the broker")
 	flag.StringVar(&b.routes, "routes", "", "internal: ports for connections between brokers, separated by commas")
 	flag.Parse()
 	names := nodesOf(*centres, *edges, *workers)
@@ -96,6 +101,7 @@ type installation struct {
 	Any   string  `json:"any"` // URL at which each request goes to one of the edges
 	Key   string  `json:"key"` // a service key of account default with every scope, on all nodes
 
+	mu       sync.Mutex        // held while a process is replaced, and while cluster.json is written
 	dir      string            // where the processes keep their data
 	secrets  map[string]string // environment of every process
 	brokers  []string          // URLs
@@ -141,7 +147,11 @@ func runCluster(ctx context.Context, program, dir string, names []string) (err e
 		fmt.Printf("%-8s process %-8d %s\n", n.Name, n.PID, n.URL)
 	}
 	fmt.Printf("addresses and keys are in %s; stop with SIGTERM or Ctrl-C\n", filepath.Join(dir, "cluster.json"))
-	<-ctx.Done()
+	var watching sync.WaitGroup
+	for _, n := range cluster.Nodes {
+		watching.Go(func() { cluster.revive(ctx, n) })
+	}
+	watching.Wait()
 	return nil
 }
 
@@ -185,10 +195,17 @@ func (c *installation) start(ctx context.Context, program, name string) (*node, 
 	case strings.HasPrefix(name, "edge"):
 		args = []string{"serve", "--edge", "--simulate", "--quiet"}
 	case strings.HasPrefix(name, "worker"):
-		args = []string{"centre", "--worker", "--listen", "127.0.0.1:0"}
+		args = []string{"centre", "--worker"}
 	}
-	settings := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\ncluster: {nats: [%s], node: %d, replicas: %d%s}\n",
-		filepath.Join(c.dir, name), strings.Join(c.brokers, ", "), numberOf(name), brokers, c.memory)
+	port, err := keptPort(c.dir, name)
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(name, "worker") {
+		args = append(args, "--listen", "127.0.0.1:"+port)
+	}
+	settings := fmt.Sprintf("listen: 127.0.0.1:%s\ndata: %q\ncluster: {nats: [%s], node: %d, replicas: %d%s}\n",
+		port, filepath.Join(c.dir, name), strings.Join(c.brokers, ", "), numberOf(name), brokers, c.memory)
 	environment := maps.Clone(c.secrets)
 	if args[0] == "centre" {
 		settings += fmt.Sprintf("centre: {postgres: %q, bodies: %q}\n", c.database, c.bodies)
@@ -270,8 +287,57 @@ func startNode(ctx context.Context, dir, name string, environment map[string]str
 	}
 }
 
+// revive starts a process again each time that it has ended, until ctx is done.
+func (c *installation) revive(ctx context.Context, n *node) {
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.ended:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+		err := c.again(n)
+		if err == nil {
+			err = c.write(filepath.Join(c.dir, "cluster.json"))
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "cluster: %s cannot be started again: %v\n", n.Name, err)
+		}
+	}
+}
+
+// again starts a process again. Its output goes to its log.
+func (c *installation) again(n *node) error {
+	log, err := os.OpenFile(filepath.Join(c.dir, n.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	before := n.process
+	process := exec.Command(before.Path, before.Args[1:]...) //nolint:noctx // it is ended in an orderly way, see stop
+	process.Env, process.Dir, process.SysProcAttr, process.Stdout, process.Stderr = before.Env, before.Dir, before.SysProcAttr, log, log
+	if err := process.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = process.Wait()
+		close(ended)
+	}()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n.process, n.PID, n.ended = process, process.Process.Pid, ended
+	return nil
+}
+
 // write replaces cluster.json atomically.
 func (c *installation) write(file string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return err

@@ -27,13 +27,13 @@ func (c *installation) startPostgres(ctx context.Context, dir string) (url strin
 			return "", errors.Join(err, os.RemoveAll(data))
 		}
 	}
-	ports, err := freePorts(1)
+	port, err := keptPort(dir, postgresName)
 	if err != nil {
 		return "", err
 	}
-	process := postgrestest.Command("postgres", "-D", data, "-p", ports[0], "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=")
+	process := postgrestest.Command("postgres", "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=")
 	process.Dir = data
-	url = fmt.Sprintf("postgres://mneme@127.0.0.1:%s/postgres?sslmode=disable", ports[0])
+	url = fmt.Sprintf("postgres://mneme@127.0.0.1:%s/postgres?sslmode=disable", port)
 	return url, c.startEngine(ctx, dir, &node{Name: postgresName, URL: url, process: process}, func(ctx context.Context) error {
 		connection, err := pgx.Connect(ctx, url)
 		if err == nil {

@@ -35,7 +35,7 @@ func TestAStoreOfAnotherVersionIsNotTouched(t *testing.T) {
 		want  string
 	}{
 		"newer":                    {"format", []byte{formatVersion + 1}, fmt.Sprintf("newer version of mneme (format %d, this one reads up to %d): upgrade", formatVersion+1, formatVersion)},
-		"older":                    {"format", []byte{formatVersion - 1}, older},
+		"older":                    {"format", []byte{firstFormat - 1}, older},
 		"older, and converted":     {"rollups", []byte{0, 0, 0, 0, 0, 0, 0, 1}, older},
 		"a version of no one byte": {"format", nil, "cannot be read"},
 	} {

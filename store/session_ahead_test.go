@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/sessions"
 	"github.com/mnemeproxy/mneme/store/internal/writing"
@@ -187,5 +188,35 @@ func TestASessionDoesNotCountAnEndThatWasLost(t *testing.T) {
 	s := openStore(t, Options{Dir: dir, Digest: digestTest})
 	if now := sessionNow(t, s, session); now.Exchanges != 1 || now.Completed != 0 {
 		t.Errorf("the session counts %d exchanges, %d of them complete", now.Exchanges, now.Completed)
+	}
+}
+
+// The first answer of a conversation whose opening is its own is only in memory: it is found again after a crash, and
+// links once another conversation opens with the same words.
+func TestConversationsWithTheSameOpeningStayApart(t *testing.T) {
+	opts := Options{Dir: t.TempDir(), Digest: digestTest}
+	c := &talk{t, openStore(t, opts)}
+	mustAccount(t, c.s, "acme")
+	next := func(answer string) *record.Opening { return derived(say("hello", answer, "more"), "hello", answer) }
+	first := c.session(derived(say("hello"), "hello"), "one")
+	err := c.s.writer.Update(t.Context(), func(g *writing.Group, _ *commit.Op) error { g.Sessions.Lose(); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.reopen(opts)
+	if foreign := c.session(next("never said here"), "?"); foreign == first {
+		t.Error("after a crash it is taken for the session of an answer that it never gave")
+	}
+	if got := c.session(next("one"), "and one"); got != first {
+		t.Errorf("after a crash it goes on in %s", got)
+	}
+	second := c.session(derived(say("hello"), "hello"), "two")
+	if second == first {
+		t.Fatal("another conversation with the same opening is taken for the first one")
+	}
+	for answer, want := range map[string]string{"one": first, "two": second} {
+		if got := c.session(next(answer), "and more"); got != want {
+			t.Errorf("the conversation with the answer %q goes on in %s", answer, got)
+		}
 	}
 }

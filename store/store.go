@@ -31,8 +31,12 @@ import (
 // ErrInUse is returned by [Open] if another process has the store open.
 var ErrInUse = files.ErrInUse
 
-// formatVersion is the version of the layout that FORMAT.md describes. It is the oldest one that this package reads.
-const formatVersion = 8
+// formatVersion is the version of the layout that FORMAT.md describes. A store of firstFormat or later is read as it is, and
+// from then on has this version, because it may get what an older program does not read.
+const (
+	formatVersion = 9
+	firstFormat   = 8
+)
 
 const (
 	defaultQueueBytes  = 64 << 20
@@ -224,14 +228,17 @@ func (s *core) checkFormat() error {
 		if version[0] > formatVersion {
 			return errNewerFormat(s.opts.Dir, int(version[0]))
 		}
-		if version[0] < formatVersion || isOlder(tx) {
+		if version[0] < firstFormat || isOlder(tx) {
 			return fmt.Errorf("the store in %s was begun by an older version of mneme: export it with that version (mneme export), and import it with this one into an empty directory (mneme import)", s.opts.Dir)
 		}
 		proof, err := kv.Get(tx, identity.ProofKey)
-		if err != nil {
+		if err == nil {
+			err = s.master.Check(proof)
+		}
+		if err != nil || version[0] == formatVersion {
 			return err
 		}
-		return s.master.Check(proof)
+		return tx.Set(kv.NameKey(kv.SpaceMeta, "format"), []byte{formatVersion})
 	})
 }
 

@@ -31,6 +31,11 @@ func Merge(in SessionStore, from, into kv.SessionID) (kv.SessionID, error) {
 	case source == intoID:
 		return intoID, codec.Errorf(codec.KindConflict, "a session cannot be merged into itself")
 	}
+	if r.Reply != nil {
+		in.PutLink(r.Reply, source)
+		r.Links = append(r.Links, r.Reply)
+		target.Replied = true
+	}
 	for _, link := range r.Links {
 		led, ok := in.Link(link)
 		switch {

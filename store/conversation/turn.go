@@ -72,6 +72,7 @@ type Place struct {
 type TurnStore interface {
 	History(h record.HistoryHash) []byte // a note as [record.HistoryNote.append] makes it; nil: none
 	PutHistory(h record.HistoryHash, note record.HistoryNote)
+	Joins() bool                                        // the note of a request may stand for that of its answer
 	Turn(id kv.ExchangeID) []byte                       // as [record.EncodeTurn] returns it; nil: none
 	Whole(id kv.ExchangeID) (*record.StoredTurn, error) // with its text
 	PutTurn(id kv.ExchangeID, value []byte)
@@ -107,17 +108,13 @@ func PlaceTurn(in TurnStore, id kv.ExchangeID, turn *record.StoredTurn, at Place
 	}
 	turn.Messages, turn.Answer = r.Messages[at.Known-r.Before:], r.Answer
 	end := len(r.Messages)
-	// Most turns note two: after the request, and after its answer.
-	turn.Histories = make([]record.HistoryHash, 0, 2)
+	turn.Histories = make([]record.HistoryHash, 0, 2)                      // few note more
 	for i := max(at.Known-r.Before+1, end-historiesInside); i < end; i++ { // placeOf has found no other exchange there
 		if r.History[i] != r.History[i-1] {
 			noteHistory(in, turn, r.History[i], record.HistoryNote{ID: id, Inside: true})
 		}
 	}
-	endHistory(in, turn, r.History[end], id, later)
-	if len(r.Answer) > 0 {
-		endHistory(in, turn, r.end, id, later)
-	}
+	endHistories(in, turn, r, id, later)
 	if later != nil {
 		later.goOnFrom(in, turn)
 	}
@@ -131,12 +128,20 @@ const historiesInside = 256
 // does not count: a turn has at least its own last message. Inside a later turn's request it does not count at all: that
 // turn continues this one.
 func knownHistory(in TurnStore, id kv.ExchangeID, r *Reading, later *laterTurn) (known int, from record.HistoryNote) {
-	whole := r.History[len(r.Messages)]
-	for i := r.spoken(len(r.Messages)); i >= 0 && r.Before+i > 0; i = r.spoken(i - 1) {
-		note, ok := record.ReadHistoryNote(in.History(r.History[i]))
+	whole, i := r.History[len(r.Messages)], r.spoken(len(r.Messages))
+	for value := in.History(r.History[i]); i >= 0 && r.Before+i > 0; {
+		note, ok := record.ReadHistoryNote(value)
+		before := r.spoken(i - 1)
+		if value = nil; before >= 0 {
+			value = in.History(r.History[before])
+		}
+		if !ok {
+			note, ok = answered(value, r.History[i])
+		}
 		if ok && note.ID != id && !(note.Inside && (r.History[i] == whole || later != nil && note.ID == later.id)) {
 			return r.Before + i, note
 		}
+		i = before
 	}
 	return 0, record.HistoryNote{}
 }
@@ -159,11 +164,33 @@ func (r *Reading) asked() int {
 	return r.Before + n
 }
 
-// endHistory notes that a history ends with the turn's exchange, unless it leads to an earlier one.
-func endHistory(in TurnStore, t *record.StoredTurn, end record.HistoryHash, id kv.ExchangeID, later *laterTurn) {
-	note, there := record.ReadHistoryNote(in.History(end))
-	if !there || note.ID == id || later != nil && note.ID == later.id {
-		noteHistory(in, t, end, record.HistoryNote{ID: id})
+// answered returns the note of the history h with an answer, if that of its request, in value, stands for it.
+func answered(value []byte, h record.HistoryHash) (note record.HistoryNote, ok bool) {
+	note, ok = record.ReadHistoryNote(value)
+	return record.HistoryNote{ID: note.ID}, ok && note.Answer == h
+}
+
+// endHistories notes the histories with which a turn ends, unless they lead to an earlier exchange: after the request,
+// and after its answer.
+func endHistories(in TurnStore, t *record.StoredTurn, r *Reading, id kv.ExchangeID, later *laterTurn) {
+	asked := r.History[len(r.Messages)]
+	free := func(value []byte) bool {
+		note, there := record.ReadHistoryNote(value)
+		return !there || note.ID == id || later != nil && note.ID == later.id
+	}
+	note, before, answer := record.HistoryNote{ID: id}, in.History(asked), []byte(nil)
+	if r.end != asked {
+		if answer = in.History(r.end); answer == nil && free(before) && in.Joins() {
+			note.Answer = r.end
+		}
+	}
+	if free(before) {
+		noteHistory(in, t, asked, note)
+	} else if _, joined := answered(before, r.end); joined {
+		return
+	}
+	if r.end != asked && note.Answer != r.end && free(answer) {
+		noteHistory(in, t, r.end, record.HistoryNote{ID: id})
 	}
 }
 

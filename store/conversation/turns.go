@@ -152,6 +152,9 @@ func (t placedTurns) PutHistory(h record.HistoryHash, note record.HistoryNote) {
 	t.noted = append(t.noted, of)
 }
 
+// Joins is false: other programs at the same database may be older than joined notes.
+func (t placedTurns) Joins() bool { return false }
+
 func (t placedTurns) Turn(id kv.ExchangeID) []byte {
 	if _, known := t.turns[id]; !known {
 		t.readTurns([]string{id.String()})

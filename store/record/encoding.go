@@ -73,6 +73,13 @@ func (w *fieldWriter) bytes(field protowire.Number, b []byte) {
 	w.record = protowire.AppendBytes(w.record, b)
 }
 
+// key writes bytes unless there are none.
+func (w *fieldWriter) key(field protowire.Number, b []byte) {
+	if len(b) > 0 {
+		w.bytes(field, b)
+	}
+}
+
 // time writes a protobuf Timestamp.
 func (w *fieldWriter) time(field protowire.Number, t time.Time) {
 	if t.IsZero() {

@@ -67,6 +67,7 @@ type StoredSession struct {
 	Session
 	Replied bool     `json:"replied,omitempty"` // a derived reply key is linked
 	Links   [][]byte `json:"links,omitempty"`   // keys under kv.SpaceLink that lead here
+	Reply   []byte   `json:"reply,omitempty"`   // the derived reply key, not linked as long as the opening's leads here
 	Former  string   `json:"former,omitempty"`  // the session that the id led to until it was erased
 
 	Unheard bool `json:"-"` // no other session had the same opening when it began; not stored
@@ -251,6 +252,7 @@ func (r *StoredSession) writeFields(w *fieldWriter) {
 	w.text(26, r.Client)
 	w.text(27, r.Project)
 	w.text(28, r.Former)
+	w.key(29, r.Reply)
 }
 
 func (r *StoredSession) readField(f *fieldReader) {
@@ -312,6 +314,8 @@ func (r *StoredSession) readField(f *fieldReader) {
 		r.Project = f.string()
 	case 28:
 		r.Former = f.string()
+	case 29:
+		r.Reply = f.bytes()
 	}
 }
 

@@ -68,6 +68,7 @@ type Turn struct {
 type StoredTurn struct {
 	Turn
 	Histories []HistoryHash `json:"histories,omitempty"` // of histories that lead to this exchange, see kv.SpaceHistory
+	Reply     []byte        `json:"reply,omitempty"`     // that of its session, if this is the first turn
 }
 
 // HistoryHash identifies a sequence of messages from the start of a conversation.
@@ -126,10 +127,11 @@ func compactJSON(text string) string {
 }
 
 // HistoryNote is the note of a history: the exchange whose request or answer it ends with, or, if inside, one whose
-// request continues after it.
+// request continues after it. That of a request may stand for that of its answer, too.
 type HistoryNote struct {
 	ID     kv.ExchangeID
 	Inside bool
+	Answer HistoryHash // of the history with the answer; zero: it has a note of its own, or there is none
 }
 
 // noteInside follows the id if a history is inside a request.
@@ -139,7 +141,10 @@ const noteInside = 1
 func (n HistoryNote) Append(dst []byte) []byte {
 	dst = append(dst, n.ID[:]...)
 	if n.Inside {
-		dst = append(dst, noteInside)
+		return append(dst, noteInside)
+	}
+	if n.Answer != (HistoryHash{}) {
+		return append(dst, n.Answer[:]...)
 	}
 	return dst
 }
@@ -150,6 +155,8 @@ func ReadHistoryNote(value []byte) (n HistoryNote, ok bool) {
 	case len(value) == len(n.ID):
 	case len(value) == len(n.ID)+1 && value[len(n.ID)] == noteInside:
 		n.Inside = true
+	case len(value) == len(n.ID)+len(n.Answer):
+		n.Answer = HistoryHash(value[len(n.ID):])
 	default:
 		return n, false
 	}
@@ -190,6 +197,7 @@ func (t *StoredTurn) writeHead(w *fieldWriter) {
 	for i := range t.Histories {
 		w.bytes(13, t.Histories[i][:])
 	}
+	w.key(14, t.Reply)
 }
 
 func (t *StoredTurn) readField(r *fieldReader) {
@@ -226,6 +234,8 @@ func (t *StoredTurn) readField(r *fieldReader) {
 			r.fail()
 		}
 		t.Histories = append(t.Histories, h)
+	case 14:
+		t.Reply = r.bytes()
 	}
 }
 

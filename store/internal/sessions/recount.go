@@ -112,5 +112,21 @@ func recountStored(tx *badger.Txn, ref kv.SessionRef, r *record.StoredSession) {
 			r.Count(&info, 1)
 			r.Sketch(&info, 1)
 		}
+		if r.Derived && r.Reply == nil && !r.Replied {
+			r.Reply = replyOf(tx, kv.ExchangeRef{Account: ref.Account, ID: id})
+		}
 	}
+}
+
+// replyOf returns the reply key that the turn of an exchange has, if it is the first one of its session.
+func replyOf(tx *badger.Txn, of kv.ExchangeRef) []byte {
+	value, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceTurn, of.Account, of.ID))
+	if err != nil {
+		return nil
+	}
+	turn, err := record.DecodeTurn(value, of.ID, nil)
+	if err != nil {
+		return nil
+	}
+	return turn.Reply
 }

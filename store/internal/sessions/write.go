@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 	"time"
@@ -171,6 +172,10 @@ func (g *Writing) findSession(account kv.AccountNumber, e *conversation.Evidence
 	r, ref = g.Session(ref)
 	switch {
 	case r == nil:
+	case e.Reply != "" && r.Reply != nil: // those of other sessions with this opening are linked
+		if bytes.Equal(r.Reply, record.AppendLinkKey(g.group.Key(), account, record.Clue{Kind: record.ByReply, Value: e.Reply})) {
+			return r, ref, false
+		}
 	case e.Reply != "" && !r.Replied: // the second turn, before the first one's answer was digested
 		return r, ref, false
 	case e.Reply == "" && r.Completed == 0: // the first turn again, after it failed
@@ -204,17 +209,41 @@ func (g *Writing) linkSession(w *commit.Op, ref kv.SessionRef, r *record.StoredS
 		return
 	}
 	g.linkUnheard(w, ref, r, e)
-	if e.Opening != "" && r.Exchanges == 0 {
-		g.addLink(w, ref, r, record.Clue{Kind: record.ByOpening, Value: e.Opening})
+	if opening := (record.Clue{Kind: record.ByOpening, Value: e.Opening}); e.Opening != "" && r.Exchanges == 0 {
+		if before, ok := g.link(ref.Account, opening); ok && !r.Unheard {
+			g.linkBefore(w, before)
+		}
+		g.addLink(w, ref, r, opening)
 	}
 	if e.Reply != "" {
 		g.LinkReply(w, ref, r, e.Reply)
 	}
 }
 
-// LinkReply links the key of a conversation's opening and first answer, once there is one.
+// linkBefore links the reply key of a session that another one's opening leads away from.
+func (g *Writing) linkBefore(w *commit.Op, ref kv.SessionRef) {
+	if r, ref := g.Session(ref); r != nil && r.Reply != nil {
+		if key := r.Reply; r.KeepLink(key) {
+			g.group.PutID(w, key, kv.TimeID(ref.ID))
+		}
+		r.Reply, r.Replied = nil, true
+		g.PutSession(w, ref, r)
+	}
+}
+
+// LinkReply makes the key of a conversation's opening and first answer lead to its session, once there is one. If no other
+// conversation opened with the same words, the opening leads there, and it is enough that the record has the key.
 func (g *Writing) LinkReply(w *commit.Op, ref kv.SessionRef, r *record.StoredSession, reply string) {
 	c := record.Clue{Kind: record.ByReply, Value: reply}
+	key := record.LinkKey(ref.Account, c)
+	switch {
+	case bytes.Equal(r.Reply, key):
+		return
+	case r.Reply == nil && r.Unheard && !r.Replied && g.node == 0 && len(r.Links) > 0:
+		r.Reply = key
+		g.Count(w, ref, r)
+		return
+	}
 	if !r.Unheard || r.Replied { // otherwise the same opening had never been answered before, and looking for what does not exist is expensive
 		if _, taken := g.link(ref.Account, c); taken {
 			return

@@ -74,6 +74,9 @@ func (d *Digester) digestOf(p kv.ExchangeRef, read conversation.Reading, whole f
 			if g.Sessions.LinkReply(w, ref, r, read.Reply); r.Linked() != before {
 				g.Sessions.PutSession(w, ref, r)
 			}
+			if turn.Parent == "" {
+				turn.Reply = r.Reply
+			}
 		}
 		changed.Turn, changed.Fresh, changed.Size = &record.TimelineEntry{Exchange: *read.Info, Turn: &turn.Turn}, read.Fresh, read.Size
 		changed.Turn.Exchange.Session = changed.Session
@@ -168,8 +171,10 @@ func (s *storedTurns) History(h record.HistoryHash) []byte {
 }
 
 func (s *storedTurns) PutHistory(h record.HistoryHash, note record.HistoryNote) {
-	s.g.Put(s.w, kv.AppendHistoryKey(s.g.Room(), s.ref.Account, s.ref.ID, h), note.Append(s.g.RoomOf(len(note.ID)+1)))
+	s.g.Put(s.w, kv.AppendHistoryKey(s.g.Room(), s.ref.Account, s.ref.ID, h), note.Append(s.g.RoomOf(len(note.ID)+len(note.Answer))))
 }
+
+func (s *storedTurns) Joins() bool { return true }
 
 func (s *storedTurns) Turn(id kv.ExchangeID) []byte {
 	return s.g.Get(kv.AppendExchangeKey(s.g.Key(), kv.SpaceTurn, s.ref.Account, id))

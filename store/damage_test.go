@@ -59,11 +59,14 @@ func FuzzDamagedRecord(f *testing.F) {
 	}); err != nil {
 		f.Fatal(err)
 	}
-	if !slices.ContainsFunc(values, func(value []byte) bool { return len(value) > 0 && value[0] == blob.EncodingFrames }) {
+	if !slices.ContainsFunc(values, func(value []byte) bool {
+		var info record.ExchangeInfo
+		return record.Decode(value, &info) == nil && len(info.Part) > 0 && info.Part[0] == blob.EncodingFrames
+	}) {
 		f.Fatal("no answer is kept by the form of its events")
 	}
 	for _, space := range []byte{kv.SpaceRequest, kv.SpaceResponse} {
-		if _, value := kept(f, s, space, small); value[0] != firstByteOfShortTexts {
+		if value, _ := kept(f, s, space, small); value[0] != firstByteOfShortTexts {
 			f.Fatalf("%c of the small exchange is not kept as a short text", space)
 		}
 	}

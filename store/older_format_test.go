@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
@@ -10,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
-// asFormat8 makes a store as format 8 had it: the history of an answer has a note of its own.
+// asFormat8 makes a store as format 8 had it: an answer is in parts, and its history has a note of its own.
 func asFormat8(t *testing.T, s *Store) {
 	t.Helper()
 	err := s.db.Update(func(tx *badger.Txn) error {
@@ -29,6 +30,20 @@ func asFormat8(t *testing.T, s *Store) {
 				return err
 			}
 			if err := tx.Set(answer, note.ID[:]); err != nil {
+				return err
+			}
+		}
+		for item := range kv.Items(tx, []byte{kv.SpaceExchange}, nil) {
+			account, id, _ := kv.SplitExchangeKey(item.Key())
+			info := new(record.ExchangeInfo)
+			value, err := item.ValueCopy(nil)
+			if err = errors.Join(err, record.Decode(value, info)); err != nil {
+				return err
+			}
+			part := info.Part
+			info.Part = nil
+			err = errors.Join(tx.Set(item.KeyCopy(nil), record.Encode(info)), tx.Set(kv.PartKey(kv.SpaceResponse, account, id, 0), part))
+			if err != nil {
 				return err
 			}
 		}

@@ -18,14 +18,14 @@ import (
 
 const firstByteOfShortTexts = 7
 
-// kept returns the stored skeleton of an exchange, or the first part of its answer.
-func kept(t testing.TB, s *Store, space byte, id string) (key, value []byte) {
+// kept returns the stored skeleton of an exchange, or its answer, which its record has, and a function that replaces it.
+func kept(t testing.TB, s *Store, space byte, id string) (value []byte, replace func(t *testing.T, value []byte)) {
 	t.Helper()
 	number, _ := s.accounts.Find("acme")
 	exchange, _ := kv.ParseExchangeID(id)
-	key = kv.ExchangeKey(space, number, exchange)
+	key := kv.ExchangeKey(space, number, exchange)
 	if space == kv.SpaceResponse {
-		key = kv.PartKey(space, number, exchange, 0)
+		key = kv.ExchangeKey(kv.SpaceExchange, number, exchange)
 	}
 	if err := s.db.View(func(tx *badger.Txn) (err error) {
 		value, err = kv.Get(tx, key)
@@ -33,23 +33,34 @@ func kept(t testing.TB, s *Store, space byte, id string) (key, value []byte) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	return key, value
+	if space != kv.SpaceResponse {
+		return value, func(t *testing.T, value []byte) { damage(t, s, key, value) }
+	}
+	info := new(record.ExchangeInfo)
+	if err := record.Decode(value, info); err != nil {
+		t.Fatal(err)
+	}
+	return info.Part, func(t *testing.T, value []byte) {
+		own := *info
+		own.Part = value
+		damage(t, s, key, record.Encode(&own))
+	}
 }
 
 // lengthen stores the skeleton and the answer of an exchange unchanged, as those are that would be no shorter.
 func lengthen(t *testing.T, s *Store, id string) {
 	t.Helper()
-	key, skeleton := kept(t, s, kv.SpaceRequest, id)
+	skeleton, replace := kept(t, s, kv.SpaceRequest, id)
 	skeleton, err := blob.PlainSkeleton(skeleton)
 	if err != nil {
 		t.Fatal(err)
 	}
-	damage(t, s, key, skeleton)
-	key, part := kept(t, s, kv.SpaceResponse, id)
+	replace(t, skeleton)
+	part, replace := kept(t, s, kv.SpaceResponse, id)
 	if part, err = blob.PlainPart(part); err != nil {
 		t.Fatal(err)
 	}
-	damage(t, s, key, part)
+	replace(t, part)
 }
 
 func TestSmallExchangesAreStoredInFewerBytes(t *testing.T) {
@@ -58,7 +69,7 @@ func TestSmallExchangesAreStoredInFewerBytes(t *testing.T) {
 	opening := say(question)
 	id, _ := c.exchange(opening, record.OutcomeComplete, answer)
 	for space, whole := range map[byte]int{kv.SpaceRequest: len(opening.Body), kv.SpaceResponse: len(answer)} {
-		if _, value := kept(t, c.s, space, id); value[0] != firstByteOfShortTexts || len(value) > whole*3/4 {
+		if value, _ := kept(t, c.s, space, id); value[0] != firstByteOfShortTexts || len(value) > whole*3/4 {
 			t.Errorf("of %d bytes the store has %d, which begin with %d", whole, len(value), value[0])
 		}
 	}
@@ -107,11 +118,11 @@ func TestOnlyADamagedShortTextIsLost(t *testing.T) {
 				c := newConversation(t)
 				harmed, _ := c.exchange(say(numbered("what is lost?", 150)), record.OutcomeComplete, numbered("this is lost", 300))
 				other, _ := c.exchange(say(numbered("what is left?", 150)), record.OutcomeComplete, numbered("this is left", 300))
-				key, value := kept(t, c.s, space, harmed)
+				value, replace := kept(t, c.s, space, harmed)
 				if value[0] != firstByteOfShortTexts {
 					t.Fatalf("it is not kept as a short text: %q", value)
 				}
-				damage(t, c.s, key, harm(value))
+				replace(t, harm(value))
 				var refused *codec.Error
 				if x, err := c.s.Archive().Exchange("acme", harmed); !errors.As(err, &refused) || refused.Kind != codec.KindStorage ||
 					!strings.Contains(refused.Message, harmed+" cannot be read; run mneme check") {

@@ -123,9 +123,8 @@ func TestATurnWhoseAnswerIsDamagedIsFound(t *testing.T) {
 	answer := numbered("it is said in the answer", 500)
 	id, session := c.exchange(with(say("hi"), func(o *record.Opening) { o.ChatKey = "k" }), record.OutcomeComplete, answer)
 	_, other := c.exchange(with(say("hello"), func(o *record.Opening) { o.ChatKey = "l" }), record.OutcomeComplete, answer)
-	number, _ := c.s.accounts.Find("acme")
-	exchange, _ := kv.ParseExchangeID(id)
-	damage(t, c.s, kv.PartKey(kv.SpaceResponse, number, exchange, 0), []byte{0, 'x'})
+	_, replace := kept(t, c.s, kv.SpaceResponse, id)
+	replace(t, []byte{0, 'x'})
 	page, err := c.s.Archive().Timeline("acme", session, record.TimelineQuery{})
 	if err != nil || len(page.Data) != 1 || page.Data[0].Turn == nil || page.Data[0].Turn.Error == "" {
 		t.Errorf("the timeline is %+v (%v)", page.Data, err)

@@ -217,6 +217,8 @@ type ExchangeInfo struct {
 	Repeats string `json:"repeats,omitempty"` // what the agent repeats, such as "5 times Bash"
 	Burst   string `json:"burst,omitempty"`   // what was spent in the last minutes, where that is most of a burst's budget
 
+	Part []byte `json:"-"` // a short answer as it is stored; only on the way from and to the store
+
 	Redactions []Redaction `json:"redactions,omitempty"` // by name
 
 	Tags []string `json:"tags,omitempty"` // set by people

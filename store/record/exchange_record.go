@@ -62,7 +62,11 @@ func (x *ExchangeInfo) writeFields(w *fieldWriter) {
 	w.number(45, x.RequestUnrecorded)
 	w.text(46, x.Repeats)
 	w.text(47, x.Burst)
+	w.key(fieldPart, x.Part)
 }
+
+// fieldPart is a short answer.
+const fieldPart = 48
 
 func (x *ExchangeInfo) readField(r *fieldReader) {
 	switch r.field {
@@ -166,13 +170,16 @@ func (x *ExchangeInfo) readField(r *fieldReader) {
 		x.Repeats = r.string()
 	case 47:
 		x.Burst = r.string()
+	case fieldPart:
+		x.Part = r.bytes()
 	}
 }
 
-// ExchangeSizes are the sizes of an exchange's bodies, read from its record without the rest.
+// ExchangeSizes are the sizes of an exchange's bodies, and its answer if that is in its record, read without the rest.
 type ExchangeSizes struct {
-	Request  int64 `json:"request_bytes"`
-	Response int64 `json:"response_bytes"`
+	Request  int64  `json:"request_bytes"`
+	Response int64  `json:"response_bytes"`
+	Part     []byte `json:"-"`
 }
 
 func (s *ExchangeSizes) readField(r *fieldReader) {
@@ -181,6 +188,8 @@ func (s *ExchangeSizes) readField(r *fieldReader) {
 		s.Request = r.number()
 	case 34:
 		s.Response = r.number()
+	case fieldPart:
+		s.Part = r.bytes()
 	}
 }
 

@@ -76,6 +76,16 @@ func AnswerSize(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, i
 func EachPart(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID, visit func(number uint32, part []byte) error) error {
 	part := buffer.Get(0)
 	defer func() { buffer.Put(part) }()
+	short, err := shortAnswer(tx, account, id)
+	if err != nil {
+		return err
+	}
+	if short != nil {
+		if part, err = blob.AppendDecoded(part, short); err != nil {
+			return err
+		}
+		return visit(0, part)
+	}
 	return kv.EachItem(ctx, tx, kv.ExchangeKey(kv.SpaceResponse, account, id), func(item *badger.Item) error {
 		key := item.Key()
 		err := item.Value(func(value []byte) (err error) {
@@ -87,6 +97,26 @@ func EachPart(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, id 
 		}
 		return visit(binary.BigEndian.Uint32(key[len(key)-4:]), part)
 	})
+}
+
+// shortAnswer returns an answer that is kept in the record of its exchange, encoded; nil: it is in parts, or the record
+// cannot be read.
+func shortAnswer(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) ([]byte, error) {
+	var in record.ExchangeSizes
+	item, err := tx.Get(kv.ExchangeKey(kv.SpaceExchange, account, id))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = item.Value(func(stored []byte) error {
+		if record.Decode(stored, &in) != nil {
+			in.Part = nil
+		}
+		return nil
+	})
+	return in.Part, err
 }
 
 // Places returns the exchanges of the accounts in the window, and one more if there is one, in walk order.
@@ -124,6 +154,7 @@ func Info(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (*record.E
 	if err != nil {
 		return nil, fmt.Errorf("record of %s: %w", id, err)
 	}
+	info.Part = nil
 	session, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceBelongs, account, id))
 	if err == nil && len(session) == len(kv.SessionID{}) {
 		info.Session = kv.SessionID(session).String()

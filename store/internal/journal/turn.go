@@ -71,6 +71,11 @@ func TextSources(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) rec
 
 // AppendFirstPart appends the first part of an answer, as blob.AppendStored returns it.
 func AppendFirstPart(dst []byte, tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) ([]byte, error) {
+	if short, err := shortAnswer(tx, account, id); err != nil {
+		return dst, err
+	} else if short != nil {
+		return blob.AppendStored(dst, short)
+	}
 	item, err := tx.Get(kv.PartKey(kv.SpaceResponse, account, id, 0))
 	if err != nil {
 		return dst, err

@@ -17,6 +17,10 @@ import (
 // PartSize is how many bytes of an answer are held in memory before they go to the store.
 const PartSize = 256 << 10
 
+// shortAnswer is the size up to which an encoded answer is kept in the record of its exchange: a value less in the database,
+// and lists, which read records, do not read much more.
+const shortAnswer = 768
+
 // Capture is the record of one exchange in progress. The goroutine that pumps the answer calls its methods, one at a
 // time; ID, Shed and Recorded may be called from others.
 type Capture struct {
@@ -172,11 +176,18 @@ func (c *Capture) Finish(end *record.Closing) error {
 	}
 	record.Close(c.info, end)
 	c.info.ResponseSize, c.info.ResponseUnrecorded = c.size, c.beyond
-	w := &closing{answerPart: answerPart{of: c.recorder, capture: &c.recorded, number: c.part}, info: record.Append(buffer.Get(1<<10), c.info), ended: c.info}
+	w := &closing{answerPart: answerPart{of: c.recorder, capture: &c.recorded, number: c.part}, ended: c.info}
 	w.Done = make(chan struct{})
 	var steps []byte
 	if len(c.buffer) > 0 {
 		w.part, steps = blob.EncodeAnswerSteps(c.buffer, frames)
+	}
+	if c.part == 0 && len(w.part) <= shortAnswer {
+		c.info.Part = w.part
+	}
+	if w.info = record.Append(buffer.Get(1<<10), c.info); c.info.Part != nil {
+		buffer.Put(w.part)
+		c.info.Part, w.part = nil, nil
 	}
 	frames.Release()
 	w.captured = c.handOver(steps, end.Answer)

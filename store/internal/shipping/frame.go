@@ -82,7 +82,15 @@ func (p *Log) entry(tx *badger.Txn, at kv.ExchangeRef) (*ship.Entry, error) {
 	if e.Skeleton, err = blob.PlainSkeleton(skeleton); err != nil {
 		return e, err
 	}
-	for number := uint32(0); ; number++ { // an iterator costs more than the few lookups
+	if info.Part != nil {
+		part, err := blob.PlainPart(info.Part)
+		if err != nil {
+			return e, err
+		}
+		info.Part = nil
+		e.Parts, e.Record = append(e.Parts, part), record.Encode(&info)
+	}
+	for number := uint32(len(e.Parts)); ; number++ { // an iterator costs more than the few lookups
 		part, err := kv.Get(tx, kv.PartKey(kv.SpaceResponse, at.Account, at.ID, number))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			break

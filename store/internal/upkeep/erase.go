@@ -226,7 +226,7 @@ func eraseExchange(g *writing.Group, w *commit.Op, account kv.AccountNumber, id 
 	for _, space := range [...]byte{kv.SpaceExchange, kv.SpaceRequest} {
 		g.Put(w, kv.ExchangeKey(space, account, id), nil)
 	}
-	e.Bytes += eraseResponse(g, w, account, id)
+	e.Bytes += eraseResponse(g, w, account, id) + int64(len(info.Part))
 	if key := conversation.AnswerLink(account, info); key != nil {
 		g.Put(w, key, nil)
 	}

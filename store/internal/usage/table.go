@@ -120,6 +120,8 @@ func add(u *record.Usage, space byte, item *badger.Item) error {
 			if record.Decode(value, &size) == nil { // a damaged record is left to the check; its size still counts
 				u.RequestBytes += size.Request
 				u.ResponseBytes += size.Response
+				u.StoredResponses += int64(len(size.Part))
+				u.StoredRecords -= int64(len(size.Part))
 			}
 			return nil
 		})

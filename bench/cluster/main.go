@@ -35,26 +35,27 @@ func main() {
 	edges := flag.Int("edges", 2, "how many edges")
 	centres := flag.Int("centres", 1, "how many centres")
 	workers := flag.Int("workers", 1, "how many workers")
+	revive := flag.Bool("revive", true, "start a process again that has ended")
 	flag.StringVar(&b.dir, "broker", "", "internal: run a broker with its data in this directory")
 	flag.IntVar(&b.number, "number", 0, "internal: number of the broker")
 	flag.IntVar(&b.port, "port", server.RANDOM_PORT, "internal: port of the broker")
 	flag.StringVar(&b.routes, "routes", "", "internal: ports for connections between brokers, separated by commas")
 	flag.Parse()
 	names := nodesOf(*centres, *edges, *workers)
-	if err := run(*program, *dir, names, &b); err != nil {
+	if err := run(*program, *dir, names, *revive, &b); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		os.Exit(1)
 	}
 }
 
 // run runs the cluster, or one of its brokers, until it is told to stop.
-func run(program, dir string, names []string, b *broker) error {
+func run(program, dir string, names []string, revive bool, b *broker) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if b.dir != "" {
 		return b.run(ctx)
 	}
-	return runCluster(ctx, program, dir, names)
+	return runCluster(ctx, program, dir, names, revive)
 }
 
 // nodesOf returns the names of the nodes, in the order in which they are started.
@@ -111,7 +112,7 @@ type installation struct {
 	bucket   map[string]string // environment by which a centre or worker finds the bucket
 }
 
-func runCluster(ctx context.Context, program, dir string, names []string) (err error) {
+func runCluster(ctx context.Context, program, dir string, names []string, revive bool) (err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -149,8 +150,11 @@ func runCluster(ctx context.Context, program, dir string, names []string) (err e
 	fmt.Printf("addresses and keys are in %s; stop with SIGTERM or Ctrl-C\n", filepath.Join(dir, "cluster.json"))
 	var watching sync.WaitGroup
 	for _, n := range cluster.Nodes {
-		watching.Go(func() { cluster.revive(ctx, n) })
+		if revive {
+			watching.Go(func() { cluster.revive(ctx, n) })
+		}
 	}
+	<-ctx.Done()
 	watching.Wait()
 	return nil
 }

@@ -27,6 +27,8 @@ var (
 
 	clusterOldest = prometheus.NewDesc(metricClusterUndigestedAge, "Time since the oldest of them was recorded, 0 while turns are made again; every process reports the same.", nil, nil)
 	clusterLocks  = prometheus.NewDesc(metricClusterLocks, "Connections to Postgres that wait for a lock of another one; every process reports the same ones.", nil, nil)
+	clusterBegun  = prometheus.NewDesc(metricClusterBegun, "Packs that are being written into the bucket, or that a process ended without finishing.", nil, nil)
+	clusterGoing  = prometheus.NewDesc(metricClusterGoing, "Packs that are to be deleted from the bucket.", nil, nil)
 	clusterTries  = prometheus.NewDesc(metricClusterTries, "Transactions by which this centre or worker tried to take exchanges, whether or not others were first.", nil, nil)
 
 	clusterLeads = prometheus.NewDesc(metricClusterLeads, "Whether this one of the centres that share a memory in Postgres leads.", nil, nil)
@@ -47,6 +49,8 @@ type Backlog struct {
 	Exchanges int           // to be digested
 	Oldest    time.Duration // since the first of them to arrive was recorded; 0: it is digested again
 	Locks     int           // connections to the database that wait for a lock of another one
+	Begun     int           // packs that are being written, or that a process ended without finishing
+	Going     int           // packs that are to be deleted from the bucket
 }
 
 // collectTime bounds how long a scrape waits for brokers or database. Without an answer the value is missing.
@@ -119,7 +123,7 @@ type clusterLevels struct {
 }
 
 func (c *clusterLevels) Describe(to chan<- *prometheus.Desc) {
-	all := []*prometheus.Desc{clusterConnected, clusterArrived, clusterRefused, clusterAside, clusterBehind, clusterStream, clusterMost, clusterDigests, clusterOldest, clusterLocks, clusterTries}
+	all := []*prometheus.Desc{clusterConnected, clusterArrived, clusterRefused, clusterAside, clusterBehind, clusterStream, clusterMost, clusterDigests, clusterOldest, clusterLocks, clusterBegun, clusterGoing, clusterTries}
 	if c.edge != nil {
 		all = []*prometheus.Desc{clusterConnected, clusterWaiting, clusterWaitingS, clusterFrames, clusterResent, clusterLocal, clusterIdentity}
 	}
@@ -171,6 +175,8 @@ func (c *clusterLevels) Collect(to chan<- prometheus.Metric) {
 			gauge(clusterDigests, float64(b.Exchanges))
 			gauge(clusterOldest, b.Oldest.Seconds())
 			gauge(clusterLocks, float64(b.Locks))
+			gauge(clusterBegun, float64(b.Begun))
+			gauge(clusterGoing, float64(b.Going))
 		}
 	}
 	gauge(clusterConnected, truth(connected))

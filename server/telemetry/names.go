@@ -63,6 +63,8 @@ const (
 	metricClusterUndigested     = "mneme_cluster_undigested_exchanges"
 	metricClusterUndigestedAge  = "mneme_cluster_undigested_seconds"
 	metricClusterLocks          = "mneme_cluster_lock_waits"
+	metricClusterBegun          = "mneme_cluster_packs_begun"
+	metricClusterGoing          = "mneme_cluster_packs_going"
 	metricClusterTries          = "mneme_cluster_take_tries_total"
 	metricClusterUnsummarized   = "mneme_cluster_unsummarized_sessions"
 	metricClusterLeads          = "mneme_cluster_leads"

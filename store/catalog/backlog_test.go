@@ -23,6 +23,8 @@ func TestTheBacklogSaysSinceWhenAndHowManyWait(t *testing.T) {
 	}
 
 	db, other := connect(t, url), connect(t, url)
+	_, err = db.Exec(t.Context(), "insert into mneme.packs (account, pack, state) values (1, 1, 'begun'), (1, 2, 'going'), (1, 3, 'going'), (1, 4, 'kept')")
+	check(t, err)
 	holding, err := db.Begin(t.Context())
 	check(t, err)
 	_, err = holding.Exec(t.Context(), "select from mneme.sessions for update")
@@ -40,6 +42,9 @@ func TestTheBacklogSaysSinceWhenAndHowManyWait(t *testing.T) {
 		check(t, err)
 		return b.Locks > 0
 	})
+	if b.Begun != 1 || b.Going != 2 {
+		t.Errorf("the backlog is %+v, want one pack that is begun, and two that go", b)
+	}
 	if b.Exchanges != 1 || b.Oldest < time.Hour || b.Oldest > 2*time.Hour {
 		t.Errorf("the backlog is %+v, want one exchange of an hour ago", b)
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -103,22 +104,34 @@ func openBenchEngine(b *testing.B) *engine.Engine {
 
 // framesOf returns what an edge has recorded in frames of so many entries, as a centre joins them.
 func framesOf(b *testing.B, edge *engine.Engine, size int) (frames []*ship.Frame) {
+	return (&benchLog{edge: edge}).frames(b, size)
+}
+
+// benchLog is what of an edge's log is in frames.
+type benchLog struct {
+	edge *engine.Engine
+	read uint64 // in the log
+	made uint64 // in frames
+}
+
+// frames returns what the edge has recorded since the last call.
+func (l *benchLog) frames(b *testing.B, size int) (frames []*ship.Frame) {
 	var entries []ship.Entry
 	var log ship.LogID
-	for after := uint64(0); ; {
-		f, err := edge.Shipping().Next(b.Context(), after)
+	for {
+		f, err := l.edge.Shipping().Next(b.Context(), l.read)
 		if err != nil {
 			b.Fatal(err)
 		}
 		if f.Last == 0 {
 			break
 		}
-		after, log = f.Last, f.Log
+		l.read, log = f.Last, f.Log
 		entries = append(entries, f.Entries...)
 	}
-	for at := 0; at < len(entries); at += size {
-		some := entries[at:min(at+size, len(entries))]
-		frames = append(frames, &ship.Frame{Log: log, After: uint64(at), Last: uint64(at + len(some)), Whole: true, Entries: some})
+	for some := range slices.Chunk(entries, size) {
+		frames = append(frames, &ship.Frame{Log: log, After: l.made, Last: l.made + uint64(len(some)), Whole: true, Entries: some})
+		l.made += uint64(len(some))
 	}
 	return frames
 }

@@ -138,14 +138,15 @@ func (p *plan) scroll(out io.Writer, m *mneme, b *browser, long string) error {
 	if err := b.open(m.URL + "/ui/sessions/" + long); err != nil {
 		return err
 	}
-	if err := b.wait(`document.querySelectorAll('.turn').length > 0`); err != nil {
+	seen := `(async () => { while (!document.querySelector('.turn')) await new Promise((r) => requestAnimationFrame(r)); return performance.now(); })()`
+	first, err := evaluate[float64](b, seen)
+	if err != nil {
 		return err
 	}
-	first := time.Since(began)
 	if err := b.wait(`document.querySelector('.turns').innerText.length > 0 && !document.querySelector('.turns').innerText.includes('loading')`); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "session of %d turns: the first turns are there after %v, all after %v\n", p.turns, first.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	fmt.Fprintf(out, "session of %d turns: the first turns are there after %.0f ms, all after %v\n", p.turns, first, time.Since(began).Round(time.Millisecond))
 	for _, step := range []int{120, 3000} {
 		f, err := b.frames(fmt.Sprintf(`let n = 0; scrollTo(0, 0); return watch(() => scrollBy({top: %d, behavior: 'instant'}), () => n++ < 600);`, step))
 		if err != nil {

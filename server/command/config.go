@@ -49,7 +49,7 @@ func (c *ConfigCheck) Run(ctx context.Context, s *Env) error {
 	cfg, err := config.Examine(sources, look)
 	outcome := checked{OK: err == nil, File: config.FileName(sources)}
 	if err == nil {
-		outcome.Settings, outcome.Notes = &cfg, notWarnedOf(&cfg, time.Now())
+		outcome.Settings, outcome.Notes = &cfg, slices.Concat(unknownLives(&cfg), unpriced(&cfg, time.Now()))
 	}
 	if c.JSON {
 		errors.As(err, &outcome.Problems)
@@ -69,9 +69,8 @@ func (c *ConfigCheck) Run(ctx context.Context, s *Env) error {
 	return nil
 }
 
-// notWarnedOf returns notes on the hosts and models for which cache.warn_usd has no effect: the lifetime of a cache is
-// unknown, or the model has no price.
-func notWarnedOf(cfg *config.Config, now time.Time) (notes []string) {
+// unknownLives returns notes on the hosts for which cache.warn_usd has no effect: the lifetime of a cache is unknown.
+func unknownLives(cfg *config.Config) (notes []string) {
 	if cfg.Cache.WarnUSD <= 0 {
 		return nil
 	}
@@ -85,13 +84,18 @@ func notWarnedOf(cfg *config.Config, now time.Time) (notes []string) {
 			notes = append(notes, fmt.Sprintf("cache.warn_usd: how long %s keeps a prompt cache is unknown, so mneme cannot warn of a pause there", name))
 		}
 	}
+	return notes
+}
+
+// unpriced returns notes on the models without a price, for which budgets and warnings have no effect.
+func unpriced(cfg *config.Config, now time.Time) (notes []string) {
 	prices, err := router.LoadPrices(cfg.ModelsFile)
 	if err != nil {
 		return notes // the check of models_file reports it
 	}
 	for _, m := range namedModels(cfg) {
 		if m.group() != "search" && prices.Price("", m.model, now) == nil {
-			notes = append(notes, fmt.Sprintf("cache.warn_usd: %s has no price, so mneme cannot warn of its cost; add one under prices in models_file", m.model))
+			notes = append(notes, fmt.Sprintf("%s has no price: budgets do not count it, and nothing warns of its cost; add one under prices in models_file", m.model))
 		}
 	}
 	return notes

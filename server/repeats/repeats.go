@@ -117,16 +117,18 @@ func (m *members) circles(body []byte, items []codec.Span, least int) (first int
 // if there is none.
 func (m *members) sameBefore(body []byte, items []codec.Span, at int) int {
 	item := items[at].Of(body)
-	arguments, read := []byte(nil), false
+	var arguments []byte
+	read := false
 	for before := at - 1; before > max(at-mostApart-1, 0); before-- {
 		other := items[before].Of(body)
 		if n := len(item) - len(other); n > longestID || n < -longestID || !equalButIDs(item, other) {
 			continue
 		}
 		if !read {
-			arguments, read = argumentsIn(items[at-1].Of(body), m.Arguments), true
+			arguments, read = argumentsFrom(items[at-1].Of(body), m.Arguments), true
+			arguments = arguments[:max(scan.Skip(arguments, 0), 0)]
 		}
-		if equalButIDs(arguments, argumentsIn(items[before-1].Of(body), m.Arguments)) {
+		if beginsWith(argumentsFrom(items[before-1].Of(body), m.Arguments), arguments) {
 			return before
 		}
 	}
@@ -149,27 +151,41 @@ func (m *members) isPersons(item []byte) bool {
 	return bytes.Contains(item[:min(len(item), headBytes)], []byte(`"role":"user"`)) && !bytes.Contains(item, m.Result)
 }
 
-// argumentsIn returns the arguments of the first call in an item; nil if it has none. Inside of texts quotation marks are
-// escaped, so that a member's name is one.
-func argumentsIn(item, member []byte) []byte {
+// argumentsFrom returns an item from the arguments of its first call on; nil if it has none. Inside of texts quotation marks
+// are escaped, so that a member's name is one.
+func argumentsFrom(item, member []byte) []byte {
 	i := bytes.Index(item, member)
 	if i < 0 {
 		return nil
 	}
-	start := scan.Space(item, i+len(member))
-	return item[start:max(scan.Skip(item, start), start)]
+	return item[scan.Space(item, i+len(member)):]
 }
 
 // equalButIDs reports whether two texts in JSON are equal but for the values of members whose names end in "id".
 func equalButIDs(a, b []byte) bool {
-	for i, j := 0, 0; ; {
+	i, j := alikeButIDs(a, b)
+	return i == len(a) && j == len(b)
+}
+
+// beginsWith reports whether a text begins with a value in JSON, but for such ids. The end of a value is never looked for:
+// no other begins with it.
+func beginsWith(text, value []byte) bool {
+	_, j := alikeButIDs(text, value)
+	return j == len(value) && (j > 0 || len(text) == 0)
+}
+
+// alikeButIDs returns the places up to which two texts are alike but for such ids.
+func alikeButIDs(a, b []byte) (i, j int) {
+	for {
 		n := commonPrefix(a[i:], b[j:])
 		if i, j = i+n, j+n; i == len(a) || j == len(b) {
-			return i == len(a) && j == len(b)
+			return i, j
 		}
-		if i, j = behindID(a, i), behindID(b, j); i < 0 || j < 0 {
-			return false
+		behindI, behindJ := behindID(a, i), behindID(b, j)
+		if behindI < 0 || behindJ < 0 {
+			return i, j
 		}
+		i, j = behindI, behindJ
 	}
 }
 

@@ -61,10 +61,23 @@ func newAssets() *assets {
 	a.root = "/ui/assets/" + hex.EncodeToString(hash.Sum(nil)[:8]) + "/"
 	index := bytes.ReplaceAll(a.byPath["page/index.html"].plain, []byte("{{root}}"), []byte(a.root))
 	delete(a.byPath, "page/index.html")
+	index = bytes.Replace(index, []byte("{{modules}}"), a.preloads(), 1)
 	a.index = newAsset("index.html", index)
 	a.policy = "default-src 'none'; script-src 'self' '" + importMapHash(index) + "'; style-src 'self'; connect-src 'self'; " +
 		"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 	return a
+}
+
+// preloads are links to all modules, so that a browser does not ask for one after it has read another.
+func (a *assets) preloads() []byte {
+	var links []string
+	for name := range a.byPath {
+		if kinds[path.Ext(name)] == kinds[".js"] && !strings.HasSuffix(name, ".min.js") {
+			links = append(links, `<link rel="modulepreload" href="`+a.root+name+`">`)
+		}
+	}
+	slices.Sort(links)
+	return []byte(strings.Join(links, "\n"))
 }
 
 func must(err error) {

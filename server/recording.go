@@ -20,6 +20,7 @@ type recording struct {
 	failed   bool               // the provider reported a failure before it wrote anything
 	recalled *record.RecallInfo // nil: nothing was to be recalled
 	finished bool               // the closing is committed
+	tools    []string           // whose results the request brings, of a traced exchange
 	lag      time.Duration      // how long the end of the answer waited for that
 }
 

@@ -7,7 +7,10 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/edge"
+	"github.com/mnemeproxy/mneme/server/repeats"
 	"github.com/mnemeproxy/mneme/server/telemetry"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // beginTrace opens the span of the request, once it is known whether the caller's own trace is to be continued.
@@ -90,5 +93,39 @@ func (x *exchange) report() {
 	if p := x.route.placement.Provider; p != nil {
 		r.Provider = p.Name()
 	}
+	if err := x.recording.traceTools(x.trace, x.proxy.engine.Archive, &r); err != nil {
+		x.proxy.log.Warn("tools are not traced", "exchange", r.ID, "error", err)
+	}
 	x.proxy.telemetry.Report(&r, x.trace)
+}
+
+// answeredTools returns the names of the tools whose results the request brings.
+func (r *request) answeredTools() (names []string) {
+	if !r.surface.Converses() || r.auxiliary != "" {
+		return nil
+	}
+	for _, name := range repeats.Answered(r.surface, r.body, r.envelope.Items) {
+		names = append(names, edge.Printable(r.masked(name)))
+	}
+	return names
+}
+
+// fewBefore is how many exchanges before one are looked at for the answer that called its tools.
+const fewBefore = 8
+
+// traceTools makes spans of the tools that the client ran after the session's last answer that called some.
+func (r *recording) traceTools(trace *telemetry.Trace, archive Archive, x *telemetry.Report) error {
+	if len(r.tools) == 0 || x.Session == "" {
+		return nil
+	}
+	before, err := archive.Timeline(x.Account, x.Session, record.TimelineQuery{After: x.ID, Limit: fewBefore, Descending: true})
+	for i := range before.Data {
+		if called := &before.Data[i].Exchange; called.FinishReason == codec.FinishToolCalls.String() && called.LastByte.Before(x.Started) {
+			for _, tool := range r.tools {
+				trace.Tool(tool, called.LastByte, x.Started)
+			}
+			break
+		}
+	}
+	return err
 }

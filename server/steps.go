@@ -37,6 +37,9 @@ func (x *exchange) enter() error {
 	if err := x.reportRepeats(); err != nil {
 		return err
 	}
+	if x.trace.Recording() {
+		x.recording.tools = x.request.answeredTools()
+	}
 	if prompt := x.request.estimatedTokens(); prompt > 0 && x.allowance.pass != nil {
 		if err := x.allowance.reserve(x.ctx, prompt, longestAnswer(x.router, &x.request, x.route.placement)); err != nil {
 			return err

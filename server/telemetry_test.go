@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -430,6 +432,38 @@ func TestOperationsOnTheMemoryHaveSpans(t *testing.T) {
 	}
 	if got := fmt.Sprintf("%x", received.named(t, "search_memory").GetTraceId()); got != clientsTrace {
 		t.Errorf("the search is of trace %s, not of the client's", got)
+	}
+}
+
+func TestToolsHaveSpansFromTheirCallToTheirResult(t *testing.T) {
+	received := overHTTP(t)
+	h, flush := traced(t, received, telemetry.TracingOptions{})
+	ask := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%s}`, chat.model, quoted(`Mend it. [[sim: call edit {"path":"a.go"} ; call shell {"command":"not for spans"} ; then ; text "Mended."]]`))
+	a := h.post(chat.path, ask+"]}", "X-Service-Chat-Key", "k")
+	ids := regexp.MustCompile(`call_\w+`).FindAllString(a.body, -1)
+	if ids = slices.Compact(ids); len(ids) != 2 {
+		t.Fatalf("no two calls: %s", a.body)
+	}
+	called := time.Now()
+	result := `,{"role":"tool","tool_call_id":%q,"content":"not for spans"}`
+	calls := fmt.Sprintf(`,{"role":"assistant","tool_calls":[{"id":%q,"type":"function","function":{"name":"edit","arguments":"{}"}},{"id":%q,"type":"function","function":{"name":"shell","arguments":"{}"}}]}`, ids[0], ids[1])
+	answered := h.post(chat.path, ask+calls+fmt.Sprintf(result+result, ids[0], ids[1])+"]}", "X-Service-Chat-Key", "k")
+	h.post(chat.path, ask+calls+fmt.Sprintf(result+result, ids[0], ids[1])+`,{"role":"assistant","content":"Mended."},{"role":"user","content":"Thanks."}]}`, "X-Service-Chat-Key", "k")
+	flush()
+	x, err := h.store.Archive().ExchangeInfo("acme", answered.exchange())
+	ok(t, err)
+	for _, tool := range []string{"edit", "shell"} {
+		span := received.named(t, "execute_tool "+tool) // only one
+		if got := attributes(span); got["gen_ai.operation.name"] != "execute_tool" || got["gen_ai.tool.name"] != tool {
+			t.Errorf("%s: %v", tool, got)
+		}
+		from, to := time.Unix(0, int64(span.GetStartTimeUnixNano())), time.Unix(0, int64(span.GetEndTimeUnixNano()))
+		if from.After(called) || to.Before(called) || x.Started.Sub(to).Abs() > time.Millisecond {
+			t.Errorf("%s ran from %v to %v, and was called before %v and answered at %v", tool, from, to, called, x.Started)
+		}
+		if strings.Contains(span.String(), "not for spans") {
+			t.Errorf("content is on a span: %s", span)
+		}
 	}
 }
 

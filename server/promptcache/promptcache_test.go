@@ -55,6 +55,22 @@ func TestEachFunctionIsABlockInEveryFormat(t *testing.T) {
 }
 
 // Any holder of a key may send a hook's event, of a mebibyte.
+func TestAMessageIsTheSameAsAListOfItsText(t *testing.T) {
+	said := func(messages string) []promptcache.Block {
+		return promptcache.Prefix([]byte(`{"model":"m","messages":[` + messages + `]}`))
+	}
+	const text, list = `{"role":"user","content":"Look."}`, `{"role":"user","content":[{"type":"text","text":"Look.","cache_control":{"type":"ephemeral"}}]}`
+	const more = `{"role":"user","content":[{"type":"text","text":"Look."},{"type":"text","text":"There."}]}`
+	for _, c := range []struct {
+		before, now string
+		differs     bool
+	}{{text, list, false}, {list, text, false}, {list, text + "," + more, false}, {more, text, true}, {text, more, true}, {strings.Replace(list, "Look", "See", 1), text, true}} {
+		if _, differs := promptcache.Compare(said(c.now), said(c.before)); (differs != nil) != c.differs {
+			t.Errorf("%s and then %s: %+v", c.before, c.now, differs)
+		}
+	}
+}
+
 func TestOnlyAnIDAndTheNameOfAModelAreKeptOfAStart(t *testing.T) {
 	c := promptcache.Caches{Clock: time.Now}
 	long := strings.Repeat("x", 1<<20)

@@ -84,10 +84,11 @@ func Fixed(blocks []Block, visit func(kind string, text []byte)) {
 }
 
 // Compare finds the first block in which a request differs from the one before, and how many bytes in front are the same;
-// nil if it goes on from all of it. Cache markers move with the end of the conversation and do not count.
+// nil if it goes on from all of it. Cache markers move with the end of the conversation and do not count, nor does
+// whether a message is one text or a list of one.
 func Compare(now, before []Block) (common int64, differs *api.ContextBreak) {
 	for i, b := range before {
-		if i < len(now) && b.Kind == now[i].Kind && bytes.Equal(unmarked(b.Text), unmarked(now[i].Text)) {
+		if i < len(now) && b.Kind == now[i].Kind && bytes.Equal(plain(b.Text), plain(now[i].Text)) {
 			common += int64(len(b.Text))
 			continue
 		}
@@ -109,12 +110,19 @@ func Compare(now, before []Block) (common int64, differs *api.ContextBreak) {
 
 var cacheMarkers = [][]byte{[]byte(`,"cache_control":{"type":"ephemeral"}`), []byte(`,"cache_control":{"type":"ephemeral","ttl":"1h"}`), []byte(`,"cache_control":{"type":"ephemeral","ttl":"5m"}`)}
 
-func unmarked(text []byte) []byte {
-	if !bytes.Contains(text, []byte(`"cache_control"`)) {
-		return text
+// plain returns a block without cache markers; a message whose content is a list that begins with a text has that text in place
+// of the list's beginning.
+func plain(text []byte) []byte {
+	if bytes.Contains(text, []byte(`"cache_control"`)) {
+		for _, marker := range cacheMarkers {
+			text = bytes.ReplaceAll(text, marker, nil)
+		}
 	}
-	for _, marker := range cacheMarkers {
-		text = bytes.ReplaceAll(text, marker, nil)
+	const content = `"content":`
+	if before, said, is := bytes.Cut(text, []byte(content+`[{"type":"text","text":`)); is {
+		if said, is = bytes.CutSuffix(said, []byte("}]}")); is {
+			return slices.Concat(before, []byte(content), said, []byte("}"))
+		}
 	}
 	return text
 }
@@ -173,7 +181,7 @@ func toolsThatDiffer(before, now []Block) (names []string) {
 			if list[i].Kind != "tools" {
 				continue
 			}
-			name, text := ToolName(list[i].Text), string(unmarked(list[i].Text))
+			name, text := ToolName(list[i].Text), string(plain(list[i].Text))
 			if of[name] == text {
 				delete(of, name)
 			} else {
@@ -219,7 +227,7 @@ func ToolServer(name string) string {
 func textsOf(blocks []Block, kind string) (texts [][]byte) {
 	for i := range blocks {
 		if blocks[i].Kind == kind {
-			texts = append(texts, unmarked(blocks[i].Text))
+			texts = append(texts, plain(blocks[i].Text))
 		}
 	}
 	return texts

@@ -249,18 +249,52 @@ type taken struct {
 // remark begins what Claude Code adds to results, now and then, for the model alone.
 const remark = "<system-reminder>"
 
-// stepsOf returns the calls in the items of a request, after a person last spoke, in the order of their results.
-func stepsOf(surface codec.Format, items []byte) (steps []taken) {
+// messagesOf returns the messages in the items of a request; none if they cannot be read, of which the request's own codec says why.
+func messagesOf(surface codec.Format, items []byte) []record.Message {
 	read, err := digest.Exchange(&record.Exchange{
 		ExchangeInfo: record.ExchangeInfo{Surface: surface.String()},
 		RawRequest:   items, Items: &record.RequestItems{From: 1}, Derived: new(chatkey.Keys),
 	})
 	if err != nil {
-		return nil // the request's own codec says what is wrong with it
+		return nil
 	}
+	return read.Messages
+}
+
+// mostAnswered is how many of the last items [Answered] reads.
+const mostAnswered = 64
+
+// Answered returns the names of the tools whose results a request brings: those behind the last words and calls of its model.
+func Answered(surface codec.Format, body []byte, items []codec.Span) (names []string) {
+	if len(items) == 0 {
+		return nil
+	}
+	from := bounded(items, len(items)-mostAnswered)
+	called := make(map[string]string)
+	for _, m := range messagesOf(surface, body[items[from].Start:items[len(items)-1].End]) {
+		if m.Role == "assistant" {
+			names = names[:0]
+		}
+		for i := range m.Parts {
+			switch p := &m.Parts[i]; p.Kind {
+			case "call":
+				called[p.CallID] = p.Name
+			case "result":
+				if name := called[p.CallID]; name != "" {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// stepsOf returns the calls in the items of a request, after a person last spoke, in the order of their results.
+func stepsOf(surface codec.Format, items []byte) (steps []taken) {
 	calls := make(map[string]record.Part)
-	for i := range read.Messages {
-		m := &read.Messages[i]
+	messages := messagesOf(surface, items)
+	for i := range messages {
+		m := &messages[i]
 		answered := false
 		for j := range m.Parts {
 			p := &m.Parts[j]

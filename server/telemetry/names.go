@@ -138,6 +138,7 @@ const (
 	attrCacheRead       = attribute.Key("gen_ai.usage.cache_read.input_tokens")
 	attrCacheWrite      = attribute.Key("gen_ai.usage.cache_write.input_tokens")
 	attrCacheCreation   = attribute.Key("gen_ai.usage.cache_creation.input_tokens") // the former name, for one release
+	attrTool            = attribute.Key("gen_ai.tool.name")
 	attrReasoningTokens = attribute.Key("gen_ai.usage.reasoning.output_tokens")
 
 	attrMemoryStore  = attribute.Key("gen_ai.memory.store.id") // the account

@@ -201,6 +201,17 @@ func (x *Trace) Capture() (ended func(error)) {
 	}
 }
 
+// Recording reports whether there is a trace that somebody will see.
+func (x *Trace) Recording() bool { return x != nil && x.server.IsRecording() }
+
+// Tool makes a span of a tool that the client ran, from the answer that called it to the request with its result.
+func (x *Trace) Tool(name string, called, answered time.Time) {
+	name = clipped(name)
+	_, span := x.tracing.tracer.Start(x.ctx, "execute_tool "+name, trace.WithTimestamp(called))
+	span.SetAttributes(attrOperation.String("execute_tool"), attrTool.String(name))
+	span.End(trace.WithTimestamp(answered))
+}
+
 func (x *Trace) end(r *Report) {
 	if x == nil {
 		return

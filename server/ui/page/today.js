@@ -20,7 +20,8 @@ export function Today({ who }) {
   if (error) return html`<${Problem} error=${error} />`;
   if (!data) return html`<section aria-busy="true"></section>`;
   const sessions = data.data.filter((s) => !s.parent);
-  const days = [['Today', sessions.filter((s) => new Date(s.updated) >= today)], ['Yesterday', sessions.filter((s) => new Date(s.updated) < today)]];
+  const before = data.data.filter((s) => new Date(s.updated) < today);
+  const days = [['Today', data.data.filter((s) => !before.includes(s))], ['Yesterday', before]];
   const story = (s) => s.story || {};
   const left = sessions.filter((s) => story(s).left);
   const failed = sessions.filter((s) => story(s).errors);
@@ -30,7 +31,7 @@ export function Today({ who }) {
     ${who.scopes.includes('admin') && html`<${Spending} account=${who.account} since=${yesterday.toISOString()} />`}
     <${Open} title="Left open" sessions=${left} of=${(s) => story(s).left.slice(0, 5).map((t) => html`<li>${clean(t)}</li>`)} />
     <${Open} title="Failed, and not seen to pass since" sessions=${failed} of=${(s) => [...new Set(story(s).errors)].slice(0, 2).map((t) => html`<li class="bad">${clean(t)}</li>`)} />
-    ${days.map(([name, list]) => list.length > 0 && html`<${Day} name=${name} sessions=${list} key=${name} />`)}
+    ${days.map(([name, list]) => list.length > 0 && html`<${Day} name=${name} all=${list} key=${name} />`)}
     ${data.has_more && html`<p><${Link} to="/ui/?when=1d">There are more<//>: these are the newest ${data.data.length}.</p>`}
     <${Cost} path=${'/v1/memory/cache?since=' + yesterday.toISOString()} title="Caches since yesterday" />
   </section>`;
@@ -46,12 +47,14 @@ function Open({ title, sessions, of }) {
     ${sessions.length > first && html`<details><summary>${sessions.length - first} more</summary>${list(sessions.slice(first))}</details>`}`;
 }
 
-function Day({ name, sessions }) {
+// Day lists the sessions of a day by project; sums have what subagents cost.
+function Day({ name, all }) {
+  const sessions = all.filter((s) => !s.parent);
   const projects = new Map();
-  for (const s of sessions) projects.set(s.project || '', (projects.get(s.project || '') || []).concat(s));
-  return html`<h2>${name} <small>${sessions.length} ${sessions.length === 1 ? 'session' : 'sessions'} · ${money(spent(sessions))}</small></h2>
+  for (const s of all) projects.set(s.project || '', (projects.get(s.project || '') || []).concat(s));
+  return html`<h2>${name} <small>${sessions.length} ${sessions.length === 1 ? 'session' : 'sessions'} · ${money(spent(all))}</small></h2>
     ${[...projects].map(([path, list]) => html`<section class="of-project"><h3 title=${path}>${clean(project(path)) || 'no project'} <small>${money(spent(list))}</small></h3>
-      ${list.map((s) => html`<article><p><${Link} to=${'/ui/sessions/' + s.id}>${named(s)}<//> <small title=${full(s.updated)}>${ago(s.updated)} · ${s.client ? clean(s.client) + ' · ' : ''}<span title=${costTitle(s.cost)}>${cost(s.cost)}</span>${s.imported && html` · <span title=${'imported ' + full(s.imported)}>imported</span>`}</small></p><${Story} of=${{ ...s.story, left: undefined }} heading=${named(s)} directory=${s.project} /></article>`)}
+      ${list.filter((s) => !s.parent).map((s) => html`<article><p><${Link} to=${'/ui/sessions/' + s.id}>${named(s)}<//> <small title=${full(s.updated)}>${ago(s.updated)} · ${s.client ? clean(s.client) + ' · ' : ''}<span title=${costTitle(s.cost)}>${cost(s.cost)}</span>${s.imported && html` · <span title=${'imported ' + full(s.imported)}>imported</span>`}</small></p><${Story} of=${{ ...s.story, left: undefined }} heading=${named(s)} directory=${s.project} /></article>`)}
     </section>`)}`;
 }
 
@@ -63,8 +66,14 @@ function Spending({ account, since }) {
   const { data: keys } = useLoad('/v1/admin/keys?account=' + encodeURIComponent(account));
   if (!usage || !usage.data.length) return null;
   const label = (id) => clean(((keys && keys.data) || []).map((k) => (k.id === id ? k.label : '')).join('')) || id;
+  const spenders = new Map(); // keys of one label, such as those of wrapped agents, are one
+  for (const l of usage.data) {
+    const name = clean(l.label) || label(l.key) || '–';
+    const sum = spenders.get(name) || { requests: 0, errors: 0, usd: 0 };
+    spenders.set(name, { requests: sum.requests + l.requests, errors: sum.errors + (l.errors || 0), usd: sum.usd + (l.cost.usd || 0) + (l.cost.notional_usd || 0) });
+  }
   const ending = ((keys && keys.data) || []).filter((k) => !k.revoked && (k.limits || {}).budget_usd_month > 0).map((k) => [k, (((used && used.data) || []).find((l) => l.key === k.id) || { cost: { usd: 0 } }).cost.usd / k.limits.budget_usd_month]).filter(([, share]) => share >= 0.8);
   return html`<h2>Who spent what</h2>
-    <table class="spent"><tbody>${usage.data.slice(0, 8).map((l) => html`<tr><td>${clean(l.label) || label(l.key) || '–'}</td><td class="num">${l.requests} requests</td><td class="num">${l.errors ? html`<span class="bad">${l.errors} failed</span>` : ''}</td><td class="num">${money((l.cost.usd || 0) + (l.cost.notional_usd || 0))}</td></tr>`)}</tbody></table>
+    <table class="spent"><tbody>${[...spenders].sort((a, b) => b[1].usd - a[1].usd).slice(0, 8).map(([name, l]) => html`<tr><td>${name}</td><td class="num">${l.requests} requests</td><td class="num">${l.errors ? html`<span class="bad">${l.errors} failed</span>` : ''}</td><td class="num">${money(l.usd)}</td></tr>`)}</tbody></table>
     ${ending.map(([k, share]) => html`<p class="warn-box">The budget of <b>${clean(k.label) || k.id}</b> for this month is used to ${Math.round(share * 100)} %.</p>`)}`;
 }

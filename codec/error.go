@@ -3,11 +3,12 @@ package codec
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 )
 
-// Kind classifies an [Error]; each surface maps it to the status and type its clients expect (one table per format:
+// Kind classifies an [Error]; each surface maps it to the type its clients expect (one table per format:
 // docs/wire/translation.md#3.3 and #3.4).
 type Kind uint8
 
@@ -31,23 +32,44 @@ const (
 	KindUnsupported                  // this server's configuration cannot do it
 )
 
-var kindNames = [...]string{
-	"internal", "authentication", "permission", "invalid_request", "not_found", "conflict", "too_large",
-	"unsupported_media", "rate_limited", "quota", "overloaded", "upstream", "upstream_auth", "timeout",
-	"context_too_long", "storage", "unsupported",
+type kind struct {
+	name   string
+	status int // HTTP
+}
+
+var kinds = [...]kind{
+	KindInternal:         {"internal", http.StatusInternalServerError},
+	KindAuthentication:   {"authentication", http.StatusUnauthorized},
+	KindPermission:       {"permission", http.StatusForbidden},
+	KindInvalidRequest:   {"invalid_request", http.StatusBadRequest},
+	KindNotFound:         {"not_found", http.StatusNotFound},
+	KindConflict:         {"conflict", http.StatusConflict},
+	KindTooLarge:         {"too_large", http.StatusRequestEntityTooLarge},
+	KindUnsupportedMedia: {"unsupported_media", http.StatusUnsupportedMediaType},
+	KindRateLimited:      {"rate_limited", http.StatusTooManyRequests},
+	KindQuota:            {"quota", http.StatusTooManyRequests},
+	KindOverloaded:       {"overloaded", http.StatusServiceUnavailable},
+	KindUpstream:         {"upstream", http.StatusBadGateway},
+	KindUpstreamAuth:     {"upstream_auth", http.StatusBadGateway},
+	KindTimeout:          {"timeout", http.StatusGatewayTimeout},
+	KindContextTooLong:   {"context_too_long", http.StatusBadRequest},
+	KindStorage:          {"storage", http.StatusServiceUnavailable},
+	KindUnsupported:      {"unsupported", http.StatusNotImplemented},
+}
+
+func (k Kind) known() kind {
+	if int(k) < len(kinds) {
+		return kinds[k]
+	}
+	return kinds[KindInternal]
 }
 
 // String returns the name used in records, logs and metrics.
-func (k Kind) String() string {
-	if int(k) < len(kindNames) {
-		return kindNames[k]
-	}
-	return kindNames[KindInternal]
-}
+func (k Kind) String() string { return k.known().name }
 
 // ParseKind reads a name as [Kind.String] writes it.
 func ParseKind(name string) (Kind, bool) {
-	i := slices.Index(kindNames[:], name)
+	i := slices.IndexFunc(kinds[:], func(k kind) bool { return k.name == name })
 	return Kind(max(i, 0)), i >= 0
 }
 
@@ -72,6 +94,14 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Cause }
+
+// HTTPStatus returns the status by which clients of most formats know the error. A provider's 500 stays one.
+func (e *Error) HTTPStatus() int {
+	if e.Kind == KindUpstream && e.Status == http.StatusInternalServerError {
+		return e.Status
+	}
+	return e.Kind.known().status
+}
 
 // Errorf returns an [Error] of the given kind.
 func Errorf(kind Kind, format string, args ...any) *Error {

@@ -13,15 +13,33 @@ import (
 
 // rendering is how this format's clients see a kind of error (docs/wire/translation.md#3.3).
 type rendering struct {
-	status int
-	kind   string // the member type
-	code   string // if the error has none; "" is null on the wire
+	kind string // the member type
+	code string // if the error has none; "" is null on the wire
+}
+
+var renderings = map[codec.Kind]rendering{
+	codec.KindAuthentication:   {"invalid_request_error", "invalid_api_key"},
+	codec.KindPermission:       {"insufficient_permissions", "insufficient_permissions"},
+	codec.KindInvalidRequest:   {"invalid_request_error", ""},
+	codec.KindNotFound:         {"invalid_request_error", ""},
+	codec.KindConflict:         {"invalid_request_error", ""},
+	codec.KindTooLarge:         {"invalid_request_error", "request_too_large"},
+	codec.KindUnsupportedMedia: {"invalid_request_error", "unsupported_media_type"},
+	codec.KindRateLimited:      {"rate_limit_error", "rate_limit_exceeded"},
+	codec.KindQuota:            {"insufficient_quota", "insufficient_quota"},
+	codec.KindOverloaded:       {"server_error", "server_is_overloaded"},
+	codec.KindUpstream:         {"server_error", "upstream_error"},
+	codec.KindUpstreamAuth:     {"api_error", "upstream_auth"},
+	codec.KindTimeout:          {"server_error", "timeout"},
+	codec.KindContextTooLong:   {"invalid_request_error", "context_length_exceeded"},
+	codec.KindStorage:          {"server_error", "storage_unavailable"},
+	codec.KindUnsupported:      {"invalid_request_error", "not_supported_here"},
 }
 
 func render(e *codec.Error) rendering {
-	r := renderings(e.Kind)
-	if e.Kind == codec.KindUpstream && e.Status == http.StatusInternalServerError {
-		r.status = http.StatusInternalServerError
+	r, known := renderings[e.Kind]
+	if !known {
+		r = rendering{"server_error", "internal_error"}
 	}
 	if e.Code != "" {
 		r.code = e.Code
@@ -29,46 +47,8 @@ func render(e *codec.Error) rendering {
 	return r
 }
 
-func renderings(kind codec.Kind) rendering {
-	switch kind {
-	case codec.KindAuthentication:
-		return rendering{http.StatusUnauthorized, "invalid_request_error", "invalid_api_key"}
-	case codec.KindPermission:
-		return rendering{http.StatusForbidden, "insufficient_permissions", "insufficient_permissions"}
-	case codec.KindInvalidRequest:
-		return rendering{http.StatusBadRequest, "invalid_request_error", ""}
-	case codec.KindNotFound:
-		return rendering{http.StatusNotFound, "invalid_request_error", ""}
-	case codec.KindConflict:
-		return rendering{http.StatusConflict, "invalid_request_error", ""}
-	case codec.KindTooLarge:
-		return rendering{http.StatusRequestEntityTooLarge, "invalid_request_error", "request_too_large"}
-	case codec.KindUnsupportedMedia:
-		return rendering{http.StatusUnsupportedMediaType, "invalid_request_error", "unsupported_media_type"}
-	case codec.KindRateLimited:
-		return rendering{http.StatusTooManyRequests, "rate_limit_error", "rate_limit_exceeded"}
-	case codec.KindQuota:
-		return rendering{http.StatusTooManyRequests, "insufficient_quota", "insufficient_quota"}
-	case codec.KindOverloaded:
-		return rendering{http.StatusServiceUnavailable, "server_error", "server_is_overloaded"}
-	case codec.KindUpstream:
-		return rendering{http.StatusBadGateway, "server_error", "upstream_error"}
-	case codec.KindUpstreamAuth:
-		return rendering{http.StatusBadGateway, "api_error", "upstream_auth"}
-	case codec.KindTimeout:
-		return rendering{http.StatusGatewayTimeout, "server_error", "timeout"}
-	case codec.KindContextTooLong:
-		return rendering{http.StatusBadRequest, "invalid_request_error", "context_length_exceeded"}
-	case codec.KindStorage:
-		return rendering{http.StatusServiceUnavailable, "server_error", "storage_unavailable"}
-	case codec.KindUnsupported:
-		return rendering{http.StatusNotImplemented, "invalid_request_error", "not_supported_here"}
-	}
-	return rendering{http.StatusInternalServerError, "server_error", "internal_error"}
-}
-
 // Status returns the HTTP status for e.
-func (client) Status(e *codec.Error) int { return render(e).status }
+func (client) Status(e *codec.Error) int { return e.HTTPStatus() }
 
 // AppendError writes the body of an error, before an answer or inside a stream, always with all four members.
 func (client) AppendError(dst []byte, e *codec.Error, _ *codec.AnswerOptions) []byte {

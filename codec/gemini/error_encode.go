@@ -1,7 +1,7 @@
 package gemini
 
 import (
-	"net/http"
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -9,43 +9,26 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// errorForms is how clients of the format see each kind of error (docs/wire/translation.md#3.3): the HTTP status and the
-// canonical code of google.rpc.
-var errorForms = map[codec.Kind]struct {
-	status int
-	word   string
-}{
-	codec.KindInternal:         {http.StatusInternalServerError, "INTERNAL"},
-	codec.KindAuthentication:   {http.StatusUnauthorized, "UNAUTHENTICATED"},
-	codec.KindPermission:       {http.StatusForbidden, "PERMISSION_DENIED"},
-	codec.KindInvalidRequest:   {http.StatusBadRequest, "INVALID_ARGUMENT"},
-	codec.KindNotFound:         {http.StatusNotFound, "NOT_FOUND"},
-	codec.KindConflict:         {http.StatusConflict, "ABORTED"},
-	codec.KindTooLarge:         {http.StatusRequestEntityTooLarge, "INVALID_ARGUMENT"},
-	codec.KindUnsupportedMedia: {http.StatusUnsupportedMediaType, "INVALID_ARGUMENT"},
-	codec.KindRateLimited:      {http.StatusTooManyRequests, "RESOURCE_EXHAUSTED"},
-	codec.KindQuota:            {http.StatusTooManyRequests, "RESOURCE_EXHAUSTED"},
-	codec.KindOverloaded:       {http.StatusServiceUnavailable, "UNAVAILABLE"},
-	codec.KindUpstream:         {http.StatusBadGateway, "INTERNAL"},
-	codec.KindUpstreamAuth:     {http.StatusBadGateway, "INTERNAL"},
-	codec.KindTimeout:          {http.StatusGatewayTimeout, "DEADLINE_EXCEEDED"},
-	codec.KindContextTooLong:   {http.StatusBadRequest, "INVALID_ARGUMENT"},
-	codec.KindStorage:          {http.StatusServiceUnavailable, "UNAVAILABLE"},
-	codec.KindUnsupported:      {http.StatusNotImplemented, "UNIMPLEMENTED"},
+// errorWords is how clients of the format see each kind of error (docs/wire/translation.md#3.3): the canonical code of
+// google.rpc. The others are INTERNAL.
+var errorWords = map[codec.Kind]string{
+	codec.KindAuthentication:   "UNAUTHENTICATED",
+	codec.KindPermission:       "PERMISSION_DENIED",
+	codec.KindInvalidRequest:   "INVALID_ARGUMENT",
+	codec.KindNotFound:         "NOT_FOUND",
+	codec.KindConflict:         "ABORTED",
+	codec.KindTooLarge:         "INVALID_ARGUMENT",
+	codec.KindUnsupportedMedia: "INVALID_ARGUMENT",
+	codec.KindRateLimited:      "RESOURCE_EXHAUSTED",
+	codec.KindQuota:            "RESOURCE_EXHAUSTED",
+	codec.KindOverloaded:       "UNAVAILABLE",
+	codec.KindTimeout:          "DEADLINE_EXCEEDED",
+	codec.KindContextTooLong:   "INVALID_ARGUMENT",
+	codec.KindStorage:          "UNAVAILABLE",
+	codec.KindUnsupported:      "UNIMPLEMENTED",
 }
 
-func (c *client) Status(e *codec.Error) int { return statusOf(e) }
-
-func statusOf(e *codec.Error) int {
-	form, known := errorForms[e.Kind]
-	switch {
-	case !known:
-		return http.StatusInternalServerError
-	case e.Kind == codec.KindUpstream && e.Status == http.StatusInternalServerError:
-		return http.StatusInternalServerError
-	}
-	return form.status
-}
+func (c *client) Status(e *codec.Error) int { return e.HTTPStatus() }
 
 func (c *client) AppendError(dst []byte, e *codec.Error, _ *codec.AnswerOptions) []byte {
 	return appendError(dst, e)
@@ -54,14 +37,10 @@ func (c *client) AppendError(dst []byte, e *codec.Error, _ *codec.AnswerOptions)
 // appendError writes a google.rpc.Status: the body of an HTTP error and the data of an error frame. Its details have the
 // machine-readable cause, the member at fault, and when to try again.
 func appendError(dst []byte, e *codec.Error) []byte {
-	form, known := errorForms[e.Kind]
-	if !known {
-		form = errorForms[codec.KindInternal]
-	}
 	dst = append(dst, `{"error":{"code":`...)
-	dst = strconv.AppendInt(dst, int64(statusOf(e)), 10)
+	dst = strconv.AppendInt(dst, int64(e.HTTPStatus()), 10)
 	dst = scan.Quote(append(dst, `,"message":`...), clientMessage(e))
-	dst = append(append(append(dst, `,"status":"`...), form.word...), `","details":[`...)
+	dst = append(append(append(dst, `,"status":"`...), cmp.Or(errorWords[e.Kind], "INTERNAL")...), `","details":[`...)
 	if e.Code != "" {
 		dst = scan.Quote(append(appendComma(dst), `{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":`...), strings.ToUpper(e.Code))
 		dst = append(dst, `,"domain":"mneme"}`...)

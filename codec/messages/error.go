@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -27,45 +28,31 @@ const (
 	errorOverloaded     = "overloaded_error"
 )
 
-// errorForms is how clients of the format see each kind of error (docs/wire/translation.md#3.3).
-var errorForms = map[codec.Kind]struct {
-	status int
-	name   string
-}{
-	codec.KindInternal:         {http.StatusInternalServerError, errorAPI},
-	codec.KindAuthentication:   {http.StatusUnauthorized, errorAuthentication},
-	codec.KindPermission:       {http.StatusForbidden, errorPermission},
-	codec.KindInvalidRequest:   {http.StatusBadRequest, errorInvalidRequest},
-	codec.KindNotFound:         {http.StatusNotFound, errorNotFound},
-	codec.KindConflict:         {http.StatusConflict, errorConflict},
-	codec.KindTooLarge:         {http.StatusRequestEntityTooLarge, errorTooLarge},
-	codec.KindUnsupportedMedia: {http.StatusUnsupportedMediaType, errorInvalidRequest},
-	codec.KindRateLimited:      {http.StatusTooManyRequests, errorRateLimit},
-	codec.KindQuota:            {http.StatusPaymentRequired, errorBilling},
-	codec.KindOverloaded:       {failure.StatusOverloaded, errorOverloaded},
-	codec.KindUpstream:         {http.StatusBadGateway, errorAPI},
-	codec.KindUpstreamAuth:     {http.StatusBadGateway, errorAPI},
-	codec.KindTimeout:          {http.StatusGatewayTimeout, errorTimeout},
-	codec.KindContextTooLong:   {http.StatusBadRequest, errorInvalidRequest},
-	codec.KindStorage:          {http.StatusServiceUnavailable, errorAPI},
-	codec.KindUnsupported:      {http.StatusNotImplemented, errorInvalidRequest},
-}
-
-// formOf returns the form of a kind; a kind that is not in the table is an internal error.
-func formOf(kind codec.Kind) (status int, name string) {
-	form, known := errorForms[kind]
-	if !known {
-		form = errorForms[codec.KindInternal]
-	}
-	return form.status, form.name
+// errorTypes is how clients of the format see each kind of error; the others are errorAPI (docs/wire/translation.md#3.3).
+var errorTypes = map[codec.Kind]string{
+	codec.KindAuthentication:   errorAuthentication,
+	codec.KindPermission:       errorPermission,
+	codec.KindInvalidRequest:   errorInvalidRequest,
+	codec.KindNotFound:         errorNotFound,
+	codec.KindConflict:         errorConflict,
+	codec.KindTooLarge:         errorTooLarge,
+	codec.KindUnsupportedMedia: errorInvalidRequest,
+	codec.KindRateLimited:      errorRateLimit,
+	codec.KindQuota:            errorBilling,
+	codec.KindOverloaded:       errorOverloaded,
+	codec.KindTimeout:          errorTimeout,
+	codec.KindContextTooLong:   errorInvalidRequest,
+	codec.KindUnsupported:      errorInvalidRequest,
 }
 
 func (client) Status(e *codec.Error) int {
-	if e.Kind == codec.KindUpstream && e.Status == http.StatusInternalServerError {
-		return http.StatusInternalServerError
+	switch e.Kind {
+	case codec.KindQuota:
+		return http.StatusPaymentRequired
+	case codec.KindOverloaded:
+		return failure.StatusOverloaded
 	}
-	status, _ := formOf(e.Kind)
-	return status
+	return e.HTTPStatus()
 }
 
 func (client) AppendError(dst []byte, e *codec.Error, o *codec.AnswerOptions) []byte {
@@ -74,7 +61,7 @@ func (client) AppendError(dst []byte, e *codec.Error, o *codec.AnswerOptions) []
 
 // appendError writes the error envelope: the body of an HTTP error and the data of an error event.
 func appendError(dst []byte, e *codec.Error, o *codec.AnswerOptions) []byte {
-	_, name := formOf(e.Kind)
+	name := cmp.Or(errorTypes[e.Kind], errorAPI)
 	dst = append(dst, `{"type":"error","error":{"type":"`...)
 	dst = append(dst, name...)
 	dst = append(dst, `","message":`...)

@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -12,30 +11,27 @@ import (
 
 // wording is the form of one kind of error in this format (docs/wire/translation.md#3.3).
 type wording struct {
-	status int
 	kind   string // member type
 	code   string // member code if the error has none of its own
 	stream string // error.code of response.failed, by which Codex decides whether to retry
 }
 
 var wordings = map[codec.Kind]wording{
-	codec.KindInternal:         {http.StatusInternalServerError, "server_error", "", "server_error"},
-	codec.KindAuthentication:   {http.StatusUnauthorized, "invalid_request_error", "invalid_api_key", "server_error"},
-	codec.KindPermission:       {http.StatusForbidden, "insufficient_permissions", "", "invalid_prompt"},
-	codec.KindInvalidRequest:   {http.StatusBadRequest, "invalid_request_error", "", "invalid_prompt"},
-	codec.KindNotFound:         {http.StatusNotFound, "invalid_request_error", "", "invalid_prompt"},
-	codec.KindConflict:         {http.StatusConflict, "invalid_request_error", "", "invalid_prompt"},
-	codec.KindTooLarge:         {http.StatusRequestEntityTooLarge, "invalid_request_error", "", "invalid_prompt"},
-	codec.KindUnsupportedMedia: {http.StatusUnsupportedMediaType, "invalid_request_error", "", "invalid_prompt"},
-	codec.KindRateLimited:      {http.StatusTooManyRequests, "requests", codeRateLimit, codeRateLimit},
-	codec.KindQuota:            {http.StatusTooManyRequests, "insufficient_quota", "insufficient_quota", "insufficient_quota"},
-	codec.KindOverloaded:       {http.StatusServiceUnavailable, "server_error", "server_is_overloaded", "server_is_overloaded"},
-	codec.KindUpstream:         {http.StatusBadGateway, "server_error", "", "server_error"},
-	codec.KindUpstreamAuth:     {http.StatusBadGateway, "api_error", "upstream_auth", "server_error"},
-	codec.KindTimeout:          {http.StatusGatewayTimeout, "server_error", "timeout", "server_error"},
-	codec.KindContextTooLong:   {http.StatusBadRequest, "invalid_request_error", "context_length_exceeded", "context_length_exceeded"},
-	codec.KindStorage:          {http.StatusServiceUnavailable, "server_error", "storage_unavailable", "server_error"},
-	codec.KindUnsupported:      {http.StatusNotImplemented, "invalid_request_error", "not_supported_here", "invalid_prompt"},
+	codec.KindAuthentication:   {"invalid_request_error", "invalid_api_key", "server_error"},
+	codec.KindPermission:       {"insufficient_permissions", "", "invalid_prompt"},
+	codec.KindInvalidRequest:   {"invalid_request_error", "", "invalid_prompt"},
+	codec.KindNotFound:         {"invalid_request_error", "", "invalid_prompt"},
+	codec.KindConflict:         {"invalid_request_error", "", "invalid_prompt"},
+	codec.KindTooLarge:         {"invalid_request_error", "", "invalid_prompt"},
+	codec.KindUnsupportedMedia: {"invalid_request_error", "", "invalid_prompt"},
+	codec.KindRateLimited:      {"requests", codeRateLimit, codeRateLimit},
+	codec.KindQuota:            {"insufficient_quota", "insufficient_quota", "insufficient_quota"},
+	codec.KindOverloaded:       {"server_error", "server_is_overloaded", "server_is_overloaded"},
+	codec.KindUpstreamAuth:     {"api_error", "upstream_auth", "server_error"},
+	codec.KindTimeout:          {"server_error", "timeout", "server_error"},
+	codec.KindContextTooLong:   {"invalid_request_error", "context_length_exceeded", "context_length_exceeded"},
+	codec.KindStorage:          {"server_error", "storage_unavailable", "server_error"},
+	codec.KindUnsupported:      {"invalid_request_error", "not_supported_here", "invalid_prompt"},
 }
 
 const codeRateLimit = "rate_limit_exceeded"
@@ -44,16 +40,11 @@ func wordingOf(kind codec.Kind) wording {
 	if w, known := wordings[kind]; known {
 		return w
 	}
-	return wordings[codec.KindInternal]
+	return wording{"server_error", "", "server_error"}
 }
 
 // Status implements [codec.ClientCodec].
-func (client) Status(e *codec.Error) int {
-	if e.Kind == codec.KindUpstream && e.Status == http.StatusInternalServerError {
-		return e.Status
-	}
-	return wordingOf(e.Kind).status
-}
+func (client) Status(e *codec.Error) int { return e.HTTPStatus() }
 
 // AppendError implements [codec.ClientCodec].
 func (client) AppendError(dst []byte, e *codec.Error, _ *codec.AnswerOptions) []byte {

@@ -178,12 +178,12 @@ var stories = []story{
 		want: []said{{Text: "t", Calls: []string{`read {"path"`}, Stop: "length"}},
 		but: func(x crossing, stream bool, want []said) {
 			switch {
-			case x.to.name == "gemini", x.surface == "gemini" && (x.to.name != "messages" || stream):
+			case x.to.name == "gemini", x.surface == "gemini":
 				want[0].Calls = nil // calls arrive complete or not at all
-			case x.surface == "responses" && x.to.name == "messages" && !stream:
-				want[0].Calls = []string{`read `}
-			case x.surface == "messages", x.to.name == "messages" && !stream:
-				want[0].Calls = []string{`read {}`} // no object can contain half of one
+			case x.surface == "messages":
+				want[0].Calls = []string{`read {}`} // no object can contain half of one; the reason for stopping says so
+			case x.to.name == "messages" && !stream:
+				want[0].Calls = []string{`read {`} // the object comes empty, and must not look whole
 			}
 		},
 	},

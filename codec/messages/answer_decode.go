@@ -1,6 +1,8 @@
 package messages
 
 import (
+	"bytes"
+
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
@@ -32,9 +34,15 @@ func (d *decoder) message(dst []codec.Event, message []byte) []codec.Event {
 		return d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider's answer has no content"))
 	}
 	dst = d.messageStart(dst, message)
-	index := int64(0)
+	index, cut := int64(0), int64(-1)
+	if stoppedShort(message) {
+		cut = int64(scan.Count(blocks)) - 1
+	}
 	for el := scan.Array(blocks); el.Next(); index++ {
 		dst = d.blockStart(dst, index, el.Value)
+		if index == cut {
+			dst = d.openCall(dst, d.find(index))
+		}
 		dst = d.blockStop(dst, index)
 	}
 	dst = d.finish(dst, message)
@@ -43,4 +51,23 @@ func (d *decoder) message(dst []codec.Event, message []byte) []codec.Event {
 	}
 	d.ended = true
 	return append(dst, codec.Event{Kind: codec.EventEnd, End: codec.EndTerminal})
+}
+
+// stoppedShort reports whether the last call of a complete answer may have been cut.
+func stoppedShort(message []byte) bool {
+	finish := finishOf(scan.Body(scan.Get(message, "stop_reason")))
+	return finish == codec.FinishLength || finish == codec.FinishContext || finish == codec.FinishFilter
+}
+
+// openCall reports the arguments of a call that may have been cut, as a stream would have: without their end. The block has an
+// object that is closed in any case, often an empty one, and clients of other formats would run a call with that.
+func (d *decoder) openCall(dst []codec.Event, b *block) []codec.Event {
+	if b == nil || b.kind != codec.ItemToolCall {
+		return dst
+	}
+	whole := []byte("{")
+	if scan.IsObject(b.whole) {
+		whole = bytes.TrimSuffix(bytes.TrimSpace(b.whole), []byte("}"))
+	}
+	return arguments(dst, b, d.keep(scan.Escape, whole))
 }

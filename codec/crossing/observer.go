@@ -228,11 +228,14 @@ func (o *Observer) read(f *sse.Frame, kind codec.FrameKind) codec.FrameKind {
 	return kind
 }
 
-// kindOf returns the kind of a frame with these events.
+// kindOf returns the kind of a frame with these events. An answer that ends with a call that cannot be read has its end: its own
+// clients know the word for it, and only those of other formats need an error.
 func kindOf(events []codec.Event) codec.FrameKind {
 	kind := codec.FrameContent
 	for i := range events {
 		switch ev := &events[i]; {
+		case ev.Kind == codec.EventError && i > 0 && events[i-1].Finish == codec.FinishMalformedCall:
+			return codec.FrameTerminal
 		case ev.Kind == codec.EventError:
 			return codec.FrameError
 		case ev.Kind == codec.EventEnd && ev.End == codec.EndTerminal:

@@ -11,7 +11,7 @@ func (d *decoder) finish(dst []codec.Event, word codec.FinishReason, message []b
 	d.word = word
 	reason := d.finishReason()
 	if reason == codec.FinishMalformedCall && d.next == 0 {
-		return d.fail(dst, malformedCall(message))
+		return d.fail(append(dst, codec.Event{Kind: codec.EventFinish, Finish: reason}), malformedCall(message))
 	}
 	d.finished, d.reason = true, reason
 	dst = d.close(dst)

@@ -39,7 +39,7 @@ func readAddress(path string) (model string, v verb, found bool) {
 	path = strings.TrimPrefix(strings.TrimPrefix(path, "/v1beta"), "/v1")
 	call, below := strings.CutPrefix(path, "/models/")
 	at := strings.LastIndexByte(call, ':')
-	if !below || at <= 0 {
+	if !below || at < 0 {
 		return "", verb{}, false
 	}
 	v, found = verbs[call[at+1:]]

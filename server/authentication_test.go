@@ -19,7 +19,11 @@ func errorOf(t *testing.T, s surface, a *answer) (kind, message string) {
 	if outer := member(a.body, "type"); (outer == "error") != (s.name == "messages") {
 		t.Errorf("%s: not the surface's error body: %s", s.name, a.body)
 	}
-	return member(a.body, "error", "type"), errorMessage(a.body)
+	kind = "type"
+	if s.name == "gemini" {
+		kind = "status"
+	}
+	return member(a.body, "error", kind), errorMessage(a.body)
 }
 
 func TestTheServiceKeyIsABearerTokenOrInItsOwnHeader(t *testing.T) {
@@ -53,7 +57,7 @@ func TestUnknownCallersAreRefused(t *testing.T) {
 		{"no key", nil, "no service key"},
 		{"empty", []string{"Authorization", "Bearer "}, "does not hold a service key"},
 		{"another scheme", []string{"Authorization", "Basic dXNlcjpwYXNz"}, "does not hold a service key"},
-		{"only x-api-key", []string{"X-Api-Key", h.key}, "x-api-key"},
+		{"only x-api-key", []string{"X-Api-Key", h.key}, "api-key"},
 		{"unknown", []string{"Authorization", "Bearer " + unknown}, ""},
 		{"unknown in the own header", []string{"X-Service-API-Key", unknown}, ""},
 		{"own header wins over a good bearer", []string{"X-Service-API-Key", unknown, "Authorization", "Bearer " + h.key}, ""},

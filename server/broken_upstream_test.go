@@ -24,7 +24,7 @@ func endsWithError(t *testing.T, s surface, what string, a *answer) {
 	t.Helper()
 	last := lastEvent(a.body)
 	name, data, _ := strings.Cut(last, "\n")
-	if s.name == "chat" {
+	if s.name == "chat" || s.name == "gemini" {
 		data = last
 	}
 	data = strings.TrimPrefix(data, "data: ")
@@ -32,6 +32,8 @@ func endsWithError(t *testing.T, s surface, what string, a *answer) {
 	switch s.name {
 	case "chat":
 		shaped = member(data, "error", "message") != ""
+	case "gemini":
+		shaped = member(data, "error", "message") != "" && member(data, "error", "status") != ""
 	case "responses":
 		shaped = strings.HasPrefix(name, "event: ") && (member(data, "type") == "error" && member(data, "message") != "" ||
 			member(data, "type") == "response.failed" && member(data, "response", "error", "message") != "")
@@ -132,7 +134,8 @@ func TestAProvidersOwnErrorsPassUnchanged(t *testing.T) {
 				}
 				body := s.body(script, stream)
 				want, a := h.direct(s, body), h.post(s.path, body)
-				if a.status != want.status || a.body != want.body || a.header.Get("Retry-After") != want.header.Get("Retry-After") {
+				wait := want.header.Get("Retry-After") // Google says it in the body
+				if a.status != want.status || a.body != want.body || wait != "" && a.header.Get("Retry-After") != wait {
 					t.Errorf("%s, %s: %d %s\nthe provider says %d %s", s.name, script, a.status, a.body, want.status, want.body)
 				}
 				if x := h.record(a.exchange()); x.Outcome != record.OutcomeUpstreamError || x.Error == nil || x.Error.Message == "" || string(x.RawResponse) != a.body {
@@ -143,18 +146,19 @@ func TestAProvidersOwnErrorsPassUnchanged(t *testing.T) {
 	}
 }
 
-// leading are OpenAI and Anthropic at an address.
+// leading are OpenAI, Anthropic and Google at an address.
 func leading(base string) map[string]router.ProviderConfig {
 	return map[string]router.ProviderConfig{
 		"openai":    {BaseURL: base + "/v1", APIKey: serverDefaultKey},
 		"anthropic": {BaseURL: base, APIKey: serverDefaultKey},
+		"gemini":    {BaseURL: base + "/v1beta", APIKey: serverDefaultKey},
 	}
 }
 
 // nobody listens there. A port that was free a moment ago might be taken by another test.
 const nobody = "http://127.0.0.1:1"
 
-// leadTo makes base the address of OpenAI and Anthropic.
+// leadTo makes base the address of OpenAI, Anthropic and Google.
 func leadTo(p *plan, base string) { maps.Copy(p.router.Providers, leading(base)) }
 
 func TestAProviderThatCannotBeReachedIsNamed(t *testing.T) {
@@ -166,8 +170,9 @@ func TestAProviderThatCannotBeReachedIsNamed(t *testing.T) {
 		"no host": {func(_ *testing.T, p *plan) { leadTo(p, "http://no-such-host.invalid") }, "resolve"},
 		"no TLS": {func(t *testing.T, p *plan) {
 			newUpstream(t, func(*upstreamCall) {}).serves(p)
-			p.router.Providers["openai"] = https(p.router.Providers["openai"])
-			p.router.Providers["anthropic"] = https(p.router.Providers["anthropic"])
+			for _, name := range []string{"openai", "anthropic", "gemini"} {
+				p.router.Providers[name] = https(p.router.Providers[name])
+			}
 		}, "TLS"},
 	} {
 		t.Run(name, func(t *testing.T) {

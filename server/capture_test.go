@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +25,8 @@ func (s surface) terminal() string {
 		return "data: [DONE]"
 	case "responses":
 		return `"type":"response.completed"`
+	case "gemini":
+		return `"finishReason":`
 	default:
 		return `"type":"message_stop"`
 	}
@@ -45,7 +46,7 @@ func TestARequestIsOnRecordBeforeTheProviderAnswers(t *testing.T) {
 				return
 			}
 			x, err := h.store.Archive().Exchange("acme", page.Data[0].ID)
-			if err == nil && (x.Outcome != record.OutcomeOpen || !bytes.Equal(x.RawRequest, r.Body)) {
+			if err == nil && (x.Outcome != record.OutcomeOpen || gemini.sent(string(x.RawRequest)) != gemini.sent(string(r.Body))) {
 				err = fmt.Errorf("on record as %v: %s", x.Outcome, x.RawRequest)
 			}
 			seen <- err
@@ -80,10 +81,12 @@ func TestAnAnswerIsInTheStoreWhenItsEndArrives(t *testing.T) {
 			}
 			lines := bufio.NewReader(response.Body)
 			received := ""
-			for !strings.Contains(received, s.terminal()) {
+			for s.name == "gemini" || !strings.Contains(received, s.terminal()) {
 				line, err := lines.ReadString('\n')
+				if received += line; s.name == "gemini" && errors.Is(err, io.EOF) {
+					break // nothing else ends its streams
+				}
 				ok(t, err)
-				received += line
 			}
 			x := h.record(response.Header.Get("X-Service-Exchange-ID"))
 			rest, err := io.ReadAll(lines)
@@ -209,6 +212,9 @@ func TestRefusedRequestsOfKnownCallersAreOnRecord(t *testing.T) {
 			"two models":        with(s.body("", false), `"model":"claude-opus-4-8"`),
 			"not even an array": `"text"`,
 		} {
+			if name == "no model" && s.name == "gemini" {
+				continue // its path has one
+			}
 			a := h.post(s.path, body)
 			if a.status < 400 || a.status >= 500 {
 				t.Errorf("%s, %s: %d %s", s.name, name, a.status, a.body)

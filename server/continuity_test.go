@@ -43,7 +43,7 @@ func TestContinuityIsKeptAndNeverGoesUpstream(t *testing.T) {
 				t.Errorf("%s %s: the request on record is not the client's: %s", s.name, test.name, x.RawRequest)
 			}
 			up := h.upstream()
-			if string(up.Body) != plain {
+			if string(up.Body) != s.sent(plain) {
 				t.Errorf("%s %s: upstream came\n%s\nand not\n%s", s.name, test.name, up.Body, plain)
 			}
 			for name, values := range up.Header {

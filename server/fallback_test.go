@@ -12,12 +12,15 @@ import (
 )
 
 // standIn is a model of another provider for each surface, whose format the surface has to be translated to.
-var standIn = map[string]string{chat.name: messages.model, responses.name: messages.model, messages.name: chat.model}
+var standIn = map[string]string{chat.name: messages.model, responses.name: messages.model, messages.name: chat.model, gemini.name: messages.model}
 
 // owner is the provider of a surface's own model.
 func (s surface) owner() string {
-	if s.name == messages.name {
+	switch s.name {
+	case messages.name:
 		return "anthropic"
+	case gemini.name:
+		return "gemini"
 	}
 	return "openai"
 }
@@ -31,6 +34,10 @@ func full(status int, header, body string) string {
 func (s surface) errorBody(kind, message string) string {
 	if s.name == messages.name {
 		return fmt.Sprintf(`{"type":"error","error":{"type":"%s","message":"%s"}}`, kind, message)
+	}
+	if s.name == gemini.name {
+		status := map[string]string{"rate_limit_error": "RESOURCE_EXHAUSTED", "api_error": "INTERNAL", "overloaded_error": "UNAVAILABLE", "authentication_error": "UNAUTHENTICATED", "invalid_request_error": "INVALID_ARGUMENT"}[kind]
+		return fmt.Sprintf(`{"error":{"code":400,"message":"%s","status":"%s"}}`, message, status)
 	}
 	return fmt.Sprintf(`{"error":{"message":"%s","type":"%s","param":null,"code":null}}`, message, kind)
 }

@@ -157,7 +157,7 @@ func TestEveryFaultOfAProviderReachesTheClientAndTheRecord(t *testing.T) {
 		}
 		open.Add(1)
 		defer open.Add(-1)
-		meant, err := plain.Post(h.provider.URL()+c.request.URL.Path, "application/json", bytes.NewReader(c.body))
+		meant, err := plain.Post(h.provider.URL()+c.request.URL.RequestURI(), "application/json", bytes.NewReader(c.body))
 		if err != nil {
 			return
 		}

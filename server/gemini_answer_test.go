@@ -21,7 +21,7 @@ func TestAnErrorAfterTheLastEventKeepsItsClass(t *testing.T) {
 		c.stream(geminiText + `{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}`)
 	})
 	h := build(t, func(p *plan) { up.servesAs(p, "gemini") })
-	for _, s := range generating {
+	for _, s := range []surface{chat, responses, messages} {
 		a := h.post(s.path, toGemini(s, true))
 		want := map[string]string{"chat": `"code":"server_is_overloaded"`, "responses": `"code":"server_is_overloaded"`, "messages": `"type":"overloaded_error"`}[s.name]
 		if last := lastEvent(a.body); !strings.Contains(last, want) || !strings.Contains(last, "The model is overloaded.") {
@@ -46,7 +46,7 @@ func TestAPictureInAnAnswerIsNamed(t *testing.T) {
 		}
 	})
 	h := build(t, func(p *plan) { up.servesAs(p, "gemini") })
-	for _, s := range generating {
+	for _, s := range []surface{chat, responses, messages} {
 		for _, stream := range []bool{false, true} {
 			a := h.post(s.path, toGemini(s, stream))
 			note := map[string]string{"chat": "emulated", "responses": "emulated", "messages": "dropped"}[s.name]

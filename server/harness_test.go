@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -61,10 +62,11 @@ var (
 	chat       = surface{"chat", "/v1/chat/completions", "gpt-4.1", codec.Chat, "/v1/chat/completions"}
 	responses  = surface{"responses", "/v1/responses", "gpt-5.5", codec.Responses, "/v1/responses"}
 	messages   = surface{"messages", "/v1/messages", "claude-opus-4-8", codec.Messages, "/v1/messages"}
+	gemini     = surface{"gemini", "/v1beta/models/", "gemini-3.8-flash", codec.Gemini, "/v1beta/models/"}
 	embeddings = surface{"embeddings", "/v1/embeddings", "text-embedding-3-small", codec.Embeddings, "/v1/embeddings"}
 
-	generating = []surface{chat, responses, messages}
-	surfaces   = []surface{chat, responses, messages, embeddings}
+	generating = []surface{chat, responses, messages, gemini}
+	surfaces   = []surface{chat, responses, messages, gemini, embeddings}
 )
 
 // body is a request that plays a script of the simulated provider (package bench/provider).
@@ -77,9 +79,39 @@ func (s surface) body(script string, stream bool) string {
 		return fmt.Sprintf(`{"model":"%s","stream":%t,"input":[{"type":"message","role":"user","content":%s}]}`, s.model, stream, prompt)
 	case "messages":
 		return fmt.Sprintf(`{"model":"%s","stream":%t,"max_tokens":4096,"messages":[{"role":"user","content":%s}]}`, s.model, stream, prompt)
+	case "gemini":
+		return fmt.Sprintf(`{"model":"%s","contents":[{"role":"user","parts":[{"text":%s}]}]}`, s.model, prompt) + map[bool]string{true: streamed}[stream]
 	default:
 		return fmt.Sprintf(`{"model":"%s","input":%s}`, s.model, prompt)
 	}
+}
+
+// streamed ends the body of a request of Google's clients for a stream.
+const streamed = "\n"
+
+// at returns where a body goes. The path of Google's clients says which model they ask, and whether they want a stream.
+func at(path, body string) string {
+	if path != gemini.path {
+		return path
+	}
+	var asked struct{ Model string }
+	if err := json.Unmarshal([]byte(body), &asked); err != nil || asked.Model == "" {
+		asked.Model = gemini.model
+	}
+	if strings.HasSuffix(body, "}"+streamed) {
+		return path + asked.Model + ":streamGenerateContent?alt=sse"
+	}
+	return path + asked.Model + ":generateContent"
+}
+
+var modelInBody = regexp.MustCompile(`("model"|"\\u006dodel") *: *"[^"]*",`)
+
+// sent is what of a body goes to the surface's own provider.
+func (s surface) sent(body string) string {
+	if s.name == "gemini" {
+		return modelInBody.ReplaceAllString(body, "")
+	}
+	return body
 }
 
 // with is a body with one more member in front.
@@ -352,7 +384,7 @@ func (h *harness) attempt(method, path, body string, headers ...string) (*answer
 
 func (h *harness) request(ctx context.Context, method, path, body string, headers ...string) *http.Request {
 	h.t.Helper()
-	r, err := http.NewRequestWithContext(ctx, method, h.url+path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, h.url+at(path, body), strings.NewReader(body))
 	ok(h.t, err)
 	r.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(headers); i += 2 {
@@ -373,7 +405,7 @@ func read(response *http.Response) *answer {
 // direct asks the simulated provider itself. It answers the same request with the same bytes.
 func (h *harness) direct(s surface, body string) *answer {
 	h.t.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, h.provider.URL()+s.upstream, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, h.provider.URL()+at(s.upstream, body), strings.NewReader(s.sent(body)))
 	ok(h.t, err)
 	r.Header.Set("Content-Type", "application/json")
 	response, err := h.client.Do(r)
@@ -465,7 +497,7 @@ func (h *harness) attemptDial() (net.Conn, error) {
 // raw is a request as it stands on the wire.
 func (h *harness) raw(s surface, body string, headers ...string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: proxy\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s",
-		s.path, h.key, len(body), strings.Join(append(headers, ""), "\r\n"), body)
+		at(s.path, body), h.key, len(body), strings.Join(append(headers, ""), "\r\n"), body)
 }
 
 // noSecrets fails when one of the providers' keys or a service key has come to light.

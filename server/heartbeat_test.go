@@ -64,7 +64,7 @@ func heartbeatsAreSentOnASilentStream(t *testing.T, on transportPlan) {
 				}
 				leave()
 				_ = response.Body.Close()
-				if rest := strings.ReplaceAll(received, s.sign(), ""); rest != test.arrives {
+				if rest := strings.ReplaceAll(received, s.sign(), ""); rest != strings.ReplaceAll(test.arrives, s.sign(), "") {
 					t.Errorf("%s: beside the signs came %q", s.name, rest)
 				}
 				x := h.settled(response.Header.Get("X-Service-Exchange-ID"))

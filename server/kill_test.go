@@ -84,7 +84,7 @@ func configure(t *testing.T, dir string, up interface{ URL() string }, settings 
 	t.Helper()
 	file = filepath.Join(dir, "mneme.yaml")
 	ok(t, os.WriteFile(file, fmt.Appendf(nil,
-		"providers:\n  openai: {base_url: %[1]s/v1, api_key: k1}\n  anthropic: {base_url: %[1]s, api_key: k2}\n%[2]s\n",
+		"providers:\n  openai: {base_url: %[1]s/v1, api_key: k1}\n  anthropic: {base_url: %[1]s, api_key: k2}\n  gemini: {base_url: %[1]s/v1beta, api_key: k3}\n%[2]s\n",
 		up.URL(), strings.Join(settings, "\n")), 0o600))
 	return file
 }
@@ -137,7 +137,7 @@ type attempt struct {
 
 // begin sends a streamed request to the program, and gives its answer when the head of that is there.
 func (p *program) begin(client *http.Client, s surface, body string) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, p.url+s.path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, p.url+at(s.path, body), strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
+	"github.com/mnemeproxy/mneme/server/resource"
 )
 
 // openAIModel is an entry of OpenAI's list.
@@ -75,7 +77,8 @@ func (s *proxy) listModels(ctx context.Context, in *edge.Request, out *edge.Resp
 		s.answerError(out, errorShape(in), asError(err), "")
 		return
 	}
-	if wantsGoogle(in) {
+	switch speaks(in) {
+	case resource.Google:
 		list := struct {
 			Models []googleModel `json:"models"`
 		}{make([]googleModel, len(models))}
@@ -84,8 +87,7 @@ func (s *proxy) listModels(ctx context.Context, in *edge.Request, out *edge.Resp
 		}
 		answerJSON(out, list)
 		return
-	}
-	if !wantsAnthropic(in) {
+	case resource.OpenAI:
 		list := struct {
 			Object string        `json:"object"`
 			Data   []openAIModel `json:"data"`
@@ -117,6 +119,12 @@ func (s *proxy) showModel(ctx context.Context, in *edge.Request, out *edge.Respo
 		s.serveRest(ctx, in, out)
 		return
 	}
+	if _, _, asks := readAddress(in.Path()); asks {
+		s.notAllowed(in, out)
+		out.Set("Allow", http.MethodPost)
+		out.SetStatus(http.StatusMethodNotAllowed)
+		return
+	}
 	c, models, err := s.models(ctx, in, out)
 	id := in.Param("model")
 	if err == nil {
@@ -140,10 +148,10 @@ func (s *proxy) showModel(ctx context.Context, in *edge.Request, out *edge.Respo
 			break
 		}
 	}
-	switch {
-	case wantsGoogle(in):
+	switch speaks(in) {
+	case resource.Google:
 		answerJSON(out, toGoogle(&found))
-	case wantsAnthropic(in):
+	case resource.Anthropic:
 		answerJSON(out, toAnthropic(&found))
 	default:
 		answerJSON(out, toOpenAI(&found))
@@ -152,7 +160,7 @@ func (s *proxy) showModel(ctx context.Context, in *edge.Request, out *edge.Respo
 
 // models returns the models that the caller may ask for.
 func (s *proxy) models(ctx context.Context, in *edge.Request, out *edge.Response) (caller, []router.ListedModel, error) {
-	c, err := s.authenticateAt(in, out, wantsGoogle(in))
+	c, err := s.authenticateAt(in, out, speaks(in) == resource.Google)
 	if err != nil {
 		return caller{}, nil, err
 	}

@@ -26,6 +26,7 @@ var deliveries = []string{
 	`call one {"a":1}; call two {"b":2}; interleave`,
 	`text "split 😀 pairs"; split-surrogates; size 1`,
 	`refuse "no"`,
+	`call lookup "{\"q\":"`,
 	`text "cut short"; stop length`,
 	`text "x"; usage input=100 cached=40 output=9 reasoning=3`,
 	`events 600; burst 100`,
@@ -69,9 +70,9 @@ func (h *harness) passesBytesUntouched(asks bool) {
 				if got := a.header.Get("Content-Type"); got != want.header.Get("Content-Type") && !(stream && strings.HasPrefix(got, "text/event-stream")) {
 					t.Errorf("%s stream=%t: content type %q, the provider's is %q", s.name, stream, got, want.header.Get("Content-Type"))
 				}
-				sent := body
+				sent := s.sent(body)
 				if asks {
-					sent = usageAsked(s, body)
+					sent = usageAsked(s, sent)
 				}
 				if up := h.upstream(); string(up.Body) != sent {
 					t.Errorf("%s: upstream came\n%s\nand not\n%s", s.name, up.Body, sent)
@@ -132,8 +133,8 @@ func oddButValidRequestsGoUpstreamUnchanged(t *testing.T, on transportPlan) {
 				t.Errorf("%s: %d %s\n%s", s.name, a.status, a.body, body)
 				continue
 			}
-			if up := h.upstream(); string(up.Body) != body {
-				t.Errorf("%s: upstream came\n%s\nand not\n%s", s.name, up.Body, body)
+			if up := h.upstream(); string(up.Body) != s.sent(body) {
+				t.Errorf("%s: upstream came\n%s\nand not\n%s", s.name, up.Body, s.sent(body))
 			}
 		}
 	}
@@ -149,7 +150,7 @@ func TestBodiesChangeOtherwiseOnlyForAliases(t *testing.T) {
 		plain := s.body(`text "hi"`, false)
 		body := strings.Replace(with(plain, `"service_chat_key":"k"`), quoted(s.model), `"my-`+s.name+`"`, 1)
 		a := h.post(s.path, body)
-		if up := h.upstream(); a.status != 200 || string(up.Body) != plain {
+		if up := h.upstream(); a.status != 200 || string(up.Body) != s.sent(plain) {
 			t.Errorf("%s: %d, upstream came\n%s\nand not\n%s", s.name, a.status, up.Body, plain)
 		}
 		if x := h.record(a.exchange()); x.ModelAsked != "my-"+s.name || x.ModelSent != s.model || string(x.RawRequest) != body {

@@ -133,8 +133,9 @@ func (p *passage) uploadURL(said string) string {
 		scheme = "https"
 	}
 	path := at.EscapedPath()
-	if _, owned := resource.Find(at.Path, false); !owned {
-		path = "/" + x.route.placement.Provider.Name() + path
+	name := x.route.placement.Provider.Name()
+	if owner, owned := resource.Find(at.Path, resource.OpenAI); !owned || owner.Provider() != name {
+		path = "/" + name + path
 	}
 	query := resource.Without(at.RawQuery, func(name, _ string) bool { return name == "key" })
 	return scheme + "://" + in.Host() + path + "?" + query

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/openai/openai-go/v3"
+	openaioption "github.com/openai/openai-go/v3/option"
 
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/store"
@@ -67,7 +71,10 @@ func (k *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for i, id := range page {
 			data[i] = map[string]string{"id": id, "object": "file"}
 		}
-		answer := map[string]any{"object": "list", "data": data, "has_more": from+size < len(k.files), "first_id": page[0], "last_id": page[len(page)-1]}
+		answer := map[string]any{"object": "list", "data": data, "has_more": from+size < len(k.files)}
+		if len(page) > 0 {
+			answer["first_id"], answer["last_id"] = page[0], page[len(page)-1]
+		}
 		_ = json.NewEncoder(w).Encode(answer)
 	}
 	switch path := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/v1beta"), "/v1"); {
@@ -79,6 +86,7 @@ func (k *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"id":%q,"object":"file"}`, id)
 	case r.Method == http.MethodDelete:
 		k.files = slices.DeleteFunc(k.files, func(id string) bool { return path == "/files/"+id })
+		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"deleted":true}`)
 	case path == "/files":
 		w.Header().Set("Content-Type", "application/json")
@@ -422,9 +430,16 @@ func TestGooglesClientsSendTheirKeyInTheirOwnWay(t *testing.T) {
 			t.Errorf("%s: on record is %s", name, x.Target)
 		}
 	}
-	for _, path := range []string{"/v1/files", "/v1/models"} {
-		if a := h.do(http.MethodGet, path, "", "X-Goog-Api-Key", h.key); a.status != http.StatusUnauthorized {
-			t.Errorf("at %s: %d", path, a.status)
+	// Newer ones have the paths of others.
+	if a := h.do(http.MethodGet, "/v1/files?pageSize=5", "", "X-Goog-Api-Key", h.key); a.status != 200 || k.last().target != "/v1/files?pageSize=5" || k.last().header.Get("X-Goog-Api-Key") != serverDefaultKey {
+		t.Errorf("%d %s, and the provider sees %+v", a.status, a.body, k.last())
+	}
+	for _, path := range []string{"/v1/files", "/v1/models", "/v1/models/gpt-4.1", "/v1/images"} {
+		if a := h.do(http.MethodGet, path, "", "X-Goog-Api-Client", "google-genai-sdk"); a.status < 400 || member(a.body, "error", "status") == "" {
+			t.Errorf("at %s: %d %s", path, a.status, a.body)
+		}
+		if a := h.do(http.MethodGet, path, "", "Anthropic-Version", "2023-06-01", "X-Goog-Api-Key", h.key); a.status < 400 {
+			t.Errorf("another's client with Google's header at %s: %d", path, a.status)
 		}
 	}
 }
@@ -570,4 +585,64 @@ func TestAClientThatLeavesDuringAnUploadStopsTheProvider(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+func TestOpenAIsSDKFindsWhatIsPassedOn(t *testing.T) {
+	k := newKeeper(t)
+	h := build(t, k.behind)
+	ctx, media := context.Background(), bytes.Repeat([]byte("\x00\xff\r\n--"), 1000)
+	client := h.openai()
+	others := openai.NewClient(openaioption.WithBaseURL(h.url+"/v1"), openaioption.WithAPIKey(h.key2("globex")), openaioption.WithHTTPClient(h.client))
+	unknown := func(what string, err error) {
+		if status, message := raised(err); status != http.StatusNotFound || !strings.Contains(message, unknownHere) {
+			t.Errorf("%s of another account: %v", what, err)
+		}
+	}
+
+	file, err := client.Files.New(ctx, openai.FileNewParams{File: bytes.NewReader(media), Purpose: openai.FilePurposeBatch})
+	if err != nil || file.ID != "file-1" || !strings.Contains(k.last().body, string(media)) || k.last().header.Get("Authorization") != "Bearer "+serverDefaultKey {
+		t.Errorf("a file: %v, %+v", err, file)
+	}
+	for name, c := range map[string]struct {
+		client openai.Client
+		want   int
+	}{"its owner": {client, 1}, "another": {others, 0}} {
+		listed := c.client.Files.ListAutoPaging(ctx, openai.FileListParams{})
+		n := 0
+		for listed.Next() {
+			n++
+		}
+		if listed.Err() != nil || n != c.want {
+			t.Errorf("%s sees %d files: %v", name, n, listed.Err())
+		}
+	}
+	content, err := client.Files.Content(ctx, file.ID)
+	ok(t, err)
+	if got := read(content); got.body != strings.Repeat("\x89PNG\x00\xff", 50_000) {
+		t.Errorf("%d bytes of the file came back", len(got.body))
+	}
+	_, err = others.Files.Content(ctx, file.ID)
+	unknown("a file", err)
+	job := openai.BatchNewParams{InputFileID: file.ID, Endpoint: openai.BatchNewParamsEndpointV1Responses, CompletionWindow: openai.BatchNewParamsCompletionWindow24h}
+	if batch, err := client.Batches.New(ctx, job); err != nil || batch.ID != "batch_1" {
+		t.Errorf("a batch: %v, %+v", err, batch)
+	}
+	_, err = others.Batches.New(ctx, job)
+	unknown("a batch of a file", err)
+	_, err = others.Batches.Cancel(ctx, "batch_1")
+	unknown("a batch", err)
+	images, err := client.Images.Generate(ctx, openai.ImageGenerateParams{Model: openai.ImageModelGPTImage1, Prompt: "a cat"})
+	if err != nil || len(images.Data) != 1 || len(images.Data[0].B64JSON) != 100_000 || images.Usage.TotalTokens != 33 {
+		t.Errorf("a picture: %v", err)
+	}
+	_, err = client.Moderations.New(ctx, openai.ModerationNewParams{Input: openai.ModerationNewParamsInputUnion{OfString: openai.String("x")}})
+	ok(t, err)
+	if gone, err := client.Files.Delete(ctx, file.ID); err != nil || !gone.Deleted {
+		t.Errorf("a deletion: %v, %+v", err, gone)
+	}
+	for _, x := range h.records("") {
+		if x.Surface != "pass" {
+			t.Errorf("on record is %+v", x)
+		}
+	}
 }

@@ -63,7 +63,10 @@ func (c *conversation) text(words string) string {
 	if kind == "" {
 		kind = "text"
 	}
-	if c.flip {
+	switch {
+	case c.surface.name == "gemini":
+		return `[{"text":` + quoted(words) + `}]`
+	case c.flip:
 		return quoted(words)
 	}
 	return fmt.Sprintf(`[{"type":%q,"text":%s}]`, kind, quoted(words))
@@ -97,6 +100,13 @@ func (c *conversation) answer(tool bool) {
 		}
 		c.items = append(c.items, fmt.Sprintf(`{"type":"function_call","call_id":%q,"name":"run","arguments":"{}"}`, id),
 			fmt.Sprintf(`{"type":"function_call_output","call_id":%q,"output":%q}`, id, result))
+	case "gemini":
+		if !tool {
+			c.items = append(c.items, `{"role":"model","parts":[{"text":`+quoted(said)+`}]}`)
+			return
+		}
+		c.items = append(c.items, fmt.Sprintf(`{"role":"model","parts":[{"functionCall":{"id":%q,"name":"run","args":{}},"thoughtSignature":"skip_thought_signature_validator"}]}`, id),
+			fmt.Sprintf(`{"role":"user","parts":[{"functionResponse":{"id":%q,"name":"run","response":{"output":%q}}}]}`, id, result))
 	default:
 		if !tool {
 			c.items = append(c.items, `{"role":"assistant","content":[{"type":"text","text":`+quoted(said)+`}]}`)
@@ -123,7 +133,10 @@ func (c *conversation) body() string {
 			content = strings.Replace(content, `}]`, `,"cache_control":{"type":"ephemeral"}}]`, 1)
 		}
 		items[i] = `{"role":"user","content":` + content + `}`
-		if c.surface.name == "responses" && c.random.IntN(2) == 0 {
+		switch {
+		case c.surface.name == "gemini":
+			items[i] = `{"role":"user","parts":` + content + `}`
+		case c.surface.name == "responses" && c.random.IntN(2) == 0:
 			items[i] = `{"type":"message",` + items[i][1:]
 		}
 	}
@@ -134,6 +147,8 @@ func (c *conversation) body() string {
 		return fmt.Sprintf(`{"model":%q,"messages":[{"role":"system","content":"%s"},%s],"tools":[{"type":"function","function":{"name":"run","parameters":{"type":"object"}}}]}`, c.model, system, list)
 	case "responses":
 		return fmt.Sprintf(`{"model":%q,"instructions":"%s","input":[%s],"tools":[{"type":"function","name":"run","parameters":{"type":"object"}}]}`, c.model, system, list)
+	case "gemini":
+		return fmt.Sprintf(`{"model":%q,"systemInstruction":{"parts":[{"text":"%s"}]},"contents":[%s],"tools":[{"functionDeclarations":[{"name":"run","description":"Runs.","parametersJsonSchema":{"type":"object"}}]}]}`, c.model, system, list)
 	default:
 		return fmt.Sprintf(`{"model":%q,"max_tokens":100,"system":"%s","messages":[%s],"tools":[{"name":"run","input_schema":{"type":"object"}}]}`, c.model, system, list)
 	}

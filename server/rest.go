@@ -38,7 +38,7 @@ func (s *proxy) passes(ctx context.Context, in *edge.Request, out *edge.Response
 	first, rest := resource.Cut(path)
 	p := passing{owner: routes.Provider(first)}
 	if p.owner == nil {
-		owner, known := resource.Find(path, wantsAnthropic(in))
+		owner, known := resource.Find(path, speaks(in))
 		if !known {
 			return nil, false
 		}

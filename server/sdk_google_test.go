@@ -19,17 +19,17 @@ import (
 // ofEachFamily has a model of each family.
 var ofEachFamily = []string{"gemini-3.8-flash", "claude-opus-4-8", "gpt-5.5", "deepseek-v4-pro"}
 
-func (h *harness) genai(t *testing.T) *genai.Client {
+func (h *harness) genai() *genai.Client {
 	client, err := genai.NewClient(context.Background(), &genai.ClientConfig{
 		APIKey: h.key, Backend: genai.BackendGeminiAPI, HTTPClient: h.client, HTTPOptions: genai.HTTPOptions{BaseURL: h.url},
 	})
-	ok(t, err)
+	ok(h.t, err)
 	return client
 }
 
 // askGoogles asks with Google's SDK, which keeps the service key where it keeps Google's.
-func askGoogles(t *testing.T, h *harness, model, prompt string, stream bool) (heard, error) {
-	client := h.genai(t)
+func askGoogles(ctx context.Context, h *harness, model, prompt string, stream bool) (heard, error) {
+	client := h.genai()
 	config := &genai.GenerateContentConfig{
 		SystemInstruction: genai.NewContentFromText("Be brief.", genai.RoleUser),
 		Tools:             []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{{Name: "lookup", Description: "Looks up", Parameters: &genai.Schema{Type: genai.TypeObject, Properties: map[string]*genai.Schema{"q": {Type: genai.TypeString}}}}}}},
@@ -40,7 +40,7 @@ func askGoogles(t *testing.T, h *harness, model, prompt string, stream bool) (he
 			for _, part := range candidate.Content.Parts {
 				if a.text += part.Text; part.FunctionCall != nil {
 					arguments, err := json.Marshal(part.FunctionCall.Args)
-					ok(t, err)
+					ok(h.t, err)
 					a.calls = append(a.calls, part.FunctionCall.Name+" "+string(arguments))
 				}
 			}
@@ -50,13 +50,13 @@ func askGoogles(t *testing.T, h *harness, model, prompt string, stream bool) (he
 		}
 	}
 	if !stream {
-		response, err := client.Models.GenerateContent(context.Background(), model, genai.Text(prompt), config)
+		response, err := client.Models.GenerateContent(ctx, model, genai.Text(prompt), config)
 		if err == nil {
 			add(response)
 		}
 		return a, err
 	}
-	for response, err := range client.Models.GenerateContentStream(context.Background(), model, genai.Text(prompt), config) {
+	for response, err := range client.Models.GenerateContentStream(ctx, model, genai.Text(prompt), config) {
 		if err != nil {
 			return a, err
 		}
@@ -70,7 +70,7 @@ func TestGooglesSDKUnderstandsEveryFamily(t *testing.T) {
 	for _, model := range ofEachFamily {
 		for script, want := range wholeAnswers {
 			for _, stream := range []bool{false, true} {
-				got, err := askGoogles(t, h, model, "[[sim: "+script+"]]", stream)
+				got, err := askGoogles(context.Background(), h, model, "[[sim: "+script+"]]", stream)
 				if err != nil || got.String() != want.String() {
 					t.Errorf("%s stream=%t %s: %v, %v; want %v", model, stream, script, got, err, want)
 				}
@@ -87,13 +87,13 @@ func TestGooglesSDKRaisesEveryError(t *testing.T) {
 	h := build(t)
 	for _, model := range ofEachFamily {
 		for _, stream := range []bool{false, true} {
-			_, err := askGoogles(t, h, model, `[[sim: error 400 message="no such thing"]]`, stream)
+			_, err := askGoogles(context.Background(), h, model, `[[sim: error 400 message="no such thing"]]`, stream)
 			if raised := new(genai.APIError); !errors.As(err, raised) || raised.Code != 400 || raised.Status != "INVALID_ARGUMENT" || !strings.Contains(raised.Message, "no such thing") {
 				t.Errorf("%s stream=%t: a refusal is raised as %v", model, stream, err)
 			}
 		}
 		for _, script := range []string{`events 9; cut after=5 how=clean`, `events 9; cut after=5 how=mid`, `events 9; cut`, `events 9; error-inside overloaded after=5`} {
-			if got, err := askGoogles(t, h, model, "[[sim: "+script+"]]", true); err == nil {
+			if got, err := askGoogles(context.Background(), h, model, "[[sim: "+script+"]]", true); err == nil {
 				t.Errorf("%s: %s is taken for the answer %v", model, script, got)
 			}
 			if x := h.settled(h.records("acme")[0].ID); x.Outcome != record.OutcomeUpstreamError {
@@ -101,7 +101,7 @@ func TestGooglesSDKRaisesEveryError(t *testing.T) {
 			}
 		}
 	}
-	_, err := askGoogles(t, h, "nobodys-model", "Hi", false)
+	_, err := askGoogles(context.Background(), h, "nobodys-model", "Hi", false)
 	if raised := new(genai.APIError); !errors.As(err, raised) || raised.Code != 404 || raised.Status != "NOT_FOUND" {
 		t.Errorf("an unknown model is raised as %v", err)
 	}
@@ -112,7 +112,7 @@ func TestAChatOfGooglesSDKGoesOnOnEveryFamily(t *testing.T) {
 	h := build(t)
 	for _, model := range ofEachFamily {
 		for _, ids := range []bool{true, false} {
-			chat, err := h.genai(t).Chats.Create(context.Background(), model, &genai.GenerateContentConfig{
+			chat, err := h.genai().Chats.Create(context.Background(), model, &genai.GenerateContentConfig{
 				ThinkingConfig: &genai.ThinkingConfig{IncludeThoughts: true},
 				Tools:          []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{{Name: "lookup", Description: "Looks up", ParametersJsonSchema: map[string]any{"type": "object"}}}}},
 			}, nil)
@@ -229,7 +229,7 @@ func TestAStreamIsOneArrayUnlessEventsAreAskedFor(t *testing.T) {
 
 func TestGooglesClientsCountAndListModels(t *testing.T) {
 	h := build(t)
-	client := h.genai(t)
+	client := h.genai()
 	for _, model := range ofEachFamily {
 		counted, err := client.Models.CountTokens(context.Background(), model, genai.Text("One two three four five six"), nil)
 		if err != nil || counted.TotalTokens < 4 {
@@ -248,6 +248,18 @@ func TestGooglesClientsCountAndListModels(t *testing.T) {
 	if err := json.Unmarshal([]byte(whole.body), &counted); err != nil || counted.TotalTokens < 400 {
 		t.Errorf("a request inside of another one: %d %s", whole.status, whole.body)
 	}
+	for path, status := range map[string]int{"gemini-3.8-flash:generateContent": http.StatusMethodNotAllowed, "nobodys": http.StatusNotFound} {
+		a := h.do(http.MethodGet, "/v1/models/"+path, "", "X-Goog-Api-Key", h.key)
+		if a.status != status || member(a.body, "error", "status") == "" {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	if a := h.post("/v1beta/models/:generateContent", `{"contents":[]}`); a.status != http.StatusBadRequest || !strings.Contains(a.body, "names no model") {
+		t.Errorf("without a model: %d %s", a.status, a.body)
+	}
+	if a := h.do(http.MethodGet, "/v1/models/gpt-5.5", "", "X-Goog-Api-Key", h.key); a.status != 200 || member(a.body, "name") != "models/gpt-5.5" {
+		t.Errorf("where newer clients look: %d %s", a.status, a.body)
+	}
 	listed := map[string]bool{}
 	for model, err := range client.Models.All(context.Background()) {
 		if err != nil {
@@ -262,7 +274,7 @@ func TestGooglesClientsCountAndListModels(t *testing.T) {
 
 func TestGooglesSDKEmbedsWithEveryFamilyThatDoes(t *testing.T) {
 	h := build(t)
-	client := h.genai(t)
+	client := h.genai()
 	for model, size := range map[string]int{"gemini-embedding-001": 3072, "text-embedding-3-small": 1536} {
 		for n := 1; n <= 2; n++ {
 			contents := []*genai.Content{genai.NewContentFromText("one", genai.RoleUser), genai.NewContentFromText("two", genai.RoleUser)}[:n]
@@ -284,8 +296,9 @@ func TestGooglesSDKEmbedsWithEveryFamilyThatDoes(t *testing.T) {
 		t.Errorf("the host gets %s", sent)
 	}
 	for body, says := range map[string]string{
-		`{"requests":[]}`:                         "requests",
-		`{"requests":[{"content":{"parts":[]}}]}`: "requests[0].content",
+		`{"requests":[]}`: "requests",
+		`{"requests":[{"model":"models/gemini-embedding-001","content":{"parts":[{"text":"a"}]}}]}`:                           "requests[0].model",
+		`{"requests":[{"content":{"parts":[]}}]}`:                                                                             "requests[0].content",
 		`{"requests":[{"content":{"parts":[{"text":"a"}]}},{"content":{"parts":[{"text":"b"}]},"outputDimensionality":256}]}`: "requests[1]",
 		`{"requests":[{"content":{"parts":[{"text":"a"}]},"outputDimensionality":0}]}`:                                        "outputDimensionality",
 	} {

@@ -27,6 +27,11 @@ func (s surface) said(model, system string, turns ...string) string {
 		if i%2 == 1 {
 			role = "assistant"
 		}
+		if s.name == "gemini" {
+			role = strings.Replace(role, "assistant", "model", 1)
+			items = append(items, fmt.Sprintf(`{"role":%q,"parts":[{"text":%s}]}`, role, quoted(text)))
+			continue
+		}
 		items = append(items, fmt.Sprintf(`{"role":%q,"content":%s}`, role, quoted(text)))
 	}
 	list := strings.Join(items, ",")
@@ -35,6 +40,8 @@ func (s surface) said(model, system string, turns ...string) string {
 		return fmt.Sprintf(`{"model":%q,"max_tokens":100,"system":[{"type":"text","text":%s,"cache_control":{"type":"ephemeral"}}],"messages":[%s]}`, model, quoted(system), list)
 	case "responses":
 		return fmt.Sprintf(`{"model":%q,"instructions":%s,"input":[%s]}`, model, quoted(system), list)
+	case "gemini":
+		return fmt.Sprintf(`{"model":%q,"systemInstruction":{"parts":[{"text":%s}]},"contents":[%s]}`, model, quoted(system), list)
 	default:
 		return fmt.Sprintf(`{"model":%q,"messages":[{"role":"system","content":%s},%s]}`, model, quoted(system), list)
 	}

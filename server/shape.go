@@ -6,6 +6,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/edge"
+	"github.com/mnemeproxy/mneme/server/resource"
 )
 
 // surfaces are the paths of the surfaces. What is below one has its shape of errors.
@@ -17,14 +18,14 @@ var surfaces = map[string]codec.Format{
 	"/v1beta":              codec.Gemini,
 }
 
-// errorShape returns the surface in whose shape an error is written: the path's own, Messages for other paths that
-// Anthropic's clients use, else chat, which most clients read.
+// errorShape returns the surface in whose shape an error is written: the path's own, for other paths that of whose clients
+// use them, else chat, which most clients read.
 func errorShape(in *edge.Request) codec.Format {
 	format, served := surfaceBelow(in.Path())
-	if !served && (wantsAnthropic(in) || strings.HasPrefix(in.Path(), "/anthropic/")) {
-		return codec.Messages
+	if served {
+		return format
 	}
-	return format
+	return [...]codec.Format{resource.OpenAI: codec.Chat, resource.Anthropic: codec.Messages, resource.Google: codec.Gemini}[speaks(in)]
 }
 
 // surfaceOfPath returns the surface of a path, or chat.
@@ -45,13 +46,19 @@ func surfaceBelow(path string) (format codec.Format, served bool) {
 	return codec.Chat, false
 }
 
-// wantsAnthropic reports whether the client reads Anthropic's shape: only Anthropic's clients send a version.
-func wantsAnthropic(in *edge.Request) bool {
-	return in.Header("Anthropic-Version") != ""
+// speaks returns whose API a client speaks, by its path and by what only their own clients send. Google's newer ones have
+// paths below /v1, as the others.
+func speaks(in *edge.Request) resource.Owner {
+	switch path := in.Path(); {
+	case resource.IsGoogles(path):
+		return resource.Google
+	case in.Header("Anthropic-Version") != "" || strings.HasPrefix(path, "/anthropic/"):
+		return resource.Anthropic
+	case in.Header("X-Goog-Api-Key") != "" || in.Header("X-Goog-Api-Client") != "":
+		return resource.Google
+	}
+	return resource.OpenAI
 }
-
-// wantsGoogle reports whether a path is one of Google's API.
-func wantsGoogle(in *edge.Request) bool { return strings.HasPrefix(in.Path(), "/v1beta/") }
 
 // hasParameter reports whether a query has a parameter with one of the values, or with any.
 func hasParameter(query, parameter string, values ...string) bool {

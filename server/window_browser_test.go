@@ -489,17 +489,24 @@ func TestABrowserAtTheWindow(t *testing.T) {
 	})
 	b.story("a request is sent again to another model, beside the first answer", func(t *testing.T) {
 		h := windowed(t)
-		a := h.post(messages.path, with(messages.said(messages.model, "Be brief.", sim("Why?", "So it is.")), `"metadata":{"user_id":"9"},"x_seed":9007199254740993123`))
+		ask := func(s surface) *answer {
+			return h.post(s.path, with(s.said(s.model, "Be brief.", sim("Why?", "So it is.")), `"metadata":{"user_id":"9"},"x_seed":9007199254740993123`))
+		}
+		a := ask(messages)
 		b.open(h, h.invite())
 		b.shows("Why?")
-		b.visit("/ui/sessions/" + a.header.Get("X-Service-Session-ID") + "?tab=replay")
-		b.write("model", chat.model)
-		b.press("Send it again")
-		b.finds(`document.querySelectorAll('.replay .markdown').length === 2 && location.search.includes('with=exch_')`, "both answers")
-		again := evaluate[string](b, `new URLSearchParams(location.search).get('with')`)
-		first, second := h.record(a.exchange()), h.record(again)
-		if want := strings.Replace(string(first.RawRequest), messages.model, chat.model, 1); string(second.RawRequest) != want {
-			t.Errorf("it was sent again as\n%s\nwant, with every digit,\n%s", second.RawRequest, want)
+		again := func(a *answer) *record.Exchange {
+			b.visit("/ui/sessions/" + a.header.Get("X-Service-Session-ID") + "?tab=replay")
+			b.write("model", chat.model)
+			b.press("Send it again")
+			b.finds(`document.querySelectorAll('.replay .markdown').length === 2 && location.search.includes('with=exch_')`, "both answers")
+			return h.record(evaluate[string](b, `new URLSearchParams(location.search).get('with')`))
+		}
+		if got, want := again(a), strings.Replace(string(h.record(a.exchange()).RawRequest), messages.model, chat.model, 1); string(got.RawRequest) != want {
+			t.Errorf("it was sent again as\n%s\nwant, with every digit,\n%s", got.RawRequest, want)
+		}
+		if got := again(ask(gemini)); got.Surface != gemini.name || got.ModelAsked != chat.model || !strings.Contains(string(got.RawRequest), `"model":"models/`+chat.model) {
+			t.Errorf("of Google's it was sent again to %s as\n%s", got.ModelAsked, got.RawRequest)
 		}
 		for _, k := range h.store.Keys().List("acme") {
 			if strings.HasPrefix(k.Label, "replay of") && k.Revoked.IsZero() {

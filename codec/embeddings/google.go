@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
@@ -50,6 +51,10 @@ func (r *Request) googles(request []byte, at string) error {
 			task = scan.Body(m.Value)
 		case "title":
 			r.Notes.Drop("title")
+		case "model":
+			if name := scan.String(m.Value); strings.TrimPrefix(name, "models/") != r.Model {
+				return codec.Invalid(at+"model", "the body names another model than the path")
+			}
 		}
 	}
 	if len(text) == 0 {

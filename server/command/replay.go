@@ -118,7 +118,7 @@ func (c *ExchangeReplay) request(ctx context.Context, x *api.Exchange, origin, k
 	var envelope codec.Envelope
 	if verb := googlesVerb(x, body); verb != "" {
 		envelope.Address(x.ModelAsked, x.Stream)
-		path = "/v1beta/models/" + url.PathEscape(cmp.Or(c.Model, x.ModelAsked)) + verb
+		path = "/v1beta/models/" + strings.ReplaceAll(url.PathEscape(cmp.Or(c.Model, x.ModelAsked)), "%2F", "/") + verb
 	}
 	if err := envelope.Read(body); err != nil {
 		return nil, err

@@ -75,18 +75,19 @@ func At(path string, google bool) Target {
 	return t
 }
 
-// Find returns the owner of a path without the name of a provider. anthropic says that the client speaks to Anthropic.
-func Find(path string, anthropic bool) (owner Owner, found bool) {
+// Find returns the owner of a path without the name of a provider. client is whose clients send such a request: paths below
+// /v1 have several owners.
+func Find(path string, client Owner) (owner Owner, found bool) {
 	v, behind := version(path)
 	kind, _ := of(behind)
 	switch {
 	case kind == nil:
 		return 0, false
-	case isGoogles(path):
+	case isGoogles(path), v == "v1" && client == Google:
 		return Google, kind.ownedBy(Google)
 	case v != "v1":
 		return 0, false
-	case kind.ownedBy(Anthropic) && (anthropic || !kind.ownedBy(OpenAI)):
+	case kind.ownedBy(Anthropic) && (client == Anthropic || !kind.ownedBy(OpenAI)):
 		return Anthropic, true
 	}
 	return OpenAI, kind.ownedBy(OpenAI)

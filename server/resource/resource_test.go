@@ -65,24 +65,28 @@ func TestAPathLeadsToWhatItNames(t *testing.T) {
 
 func TestAPathWithoutAProvidersNameHasOneOwner(t *testing.T) {
 	for _, row := range []struct {
-		path      string
-		anthropic bool
-		want      string
+		path   string
+		client Owner
+		want   string
 	}{
-		{"/v1/files", false, "openai"},
-		{"/v1/files", true, "anthropic"},
-		{"/v1beta/files", true, "gemini"},
-		{"/upload/v1beta/files", false, "gemini"},
-		{"/v1/messages/batches", false, "anthropic"},
-		{"/v1/images/edits", true, "openai"},
-		{"/v1beta/images", false, ""},
-		{"/v2/files", false, ""},
-		{"/files", false, ""},
-		{"/v1/nothing", false, ""},
-		{"/", false, ""},
+		{"/v1/files", OpenAI, "openai"},
+		{"/v1/files", Anthropic, "anthropic"},
+		{"/v1/files", Google, "gemini"},
+		{"/upload/v1/files", Google, "gemini"},
+		{"/v1/cachedContents", Google, "gemini"},
+		{"/v1/images/edits", Google, ""},
+		{"/v1beta/files", Anthropic, "gemini"},
+		{"/upload/v1beta/files", OpenAI, "gemini"},
+		{"/v1/messages/batches", OpenAI, "anthropic"},
+		{"/v1/images/edits", Anthropic, "openai"},
+		{"/v1beta/images", OpenAI, ""},
+		{"/v2/files", Google, ""},
+		{"/files", OpenAI, ""},
+		{"/v1/nothing", OpenAI, ""},
+		{"/", OpenAI, ""},
 	} {
 		got := ""
-		if owner, found := Find(row.path, row.anthropic); found {
+		if owner, found := Find(row.path, row.client); found {
 			got = owner.Provider()
 		}
 		if got != row.want {

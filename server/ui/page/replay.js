@@ -6,20 +6,29 @@ import { laidOut, withModel } from './json.js';
 import { Media } from './media.js';
 import { Markdown, Plain } from './text.js';
 
-const paths = { chat: '/v1/chat/completions', responses: '/v1/responses', messages: '/v1/messages' };
+const paths = { chat: '/v1/chat/completions', responses: '/v1/responses', messages: '/v1/messages', gemini: '/v1beta/models/' };
 const kept = ['anthropic-version', 'anthropic-beta']; // headers that say how the request is to be read
 const keyLife = 300e3; // milliseconds; a page that is closed meanwhile does not revoke its key
+
+// addressed gives where the request of an exchange goes for another model, and its body. Google's clients name the model in the
+// path, and need not in the body.
+function addressed(x, request, model) {
+  if (x.surface !== 'gemini') return [paths[x.surface], withModel(request, model)];
+  const verb = x.stream ? ':streamGenerateContent?alt=sse' : ':generateContent';
+  const body = 'model' in JSON.parse(request) ? withModel(request, 'models/' + model) : request;
+  return [paths.gemini + model.split('/').map(encodeURIComponent).join('/') + verb, body];
+}
 
 // send sends the request of an exchange to another model and gives the id of the new exchange. Surfaces take no cookie: a key
 // is made for it, and revoked.
 async function send(x, model, account) {
   const whole = await api('/v1/memory/exchanges/' + x.id + '?include=raw_request');
-  const body = withModel(whole.raw_request, model);
+  const [path, body] = addressed(x, whole.raw_request, model);
   const headers = { 'Content-Type': 'application/json', 'X-Service-External-Session-ID': 'replay of ' + x.id, 'X-Service-Replay': x.id };
   for (const field of whole.header || []) if (kept.includes(field.name.toLowerCase())) headers[field.name] = field.value;
   const key = await api('/v1/admin/keys', { method: 'POST', body: { account, scopes: 'write', label: 'replay of ' + x.id, expires: new Date(Date.now() + keyLife).toISOString() } });
   try {
-    const response = await fetch(paths[x.surface], { method: 'POST', headers: { ...headers, 'X-Service-API-Key': key.key }, body });
+    const response = await fetch(path, { method: 'POST', headers: { ...headers, 'X-Service-API-Key': key.key }, body });
     const text = await response.text();
     const id = response.headers.get('X-Service-Exchange-ID');
     if (id) return id;

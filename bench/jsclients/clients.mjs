@@ -227,6 +227,58 @@ function anthropic(Anthropic, streamed) {
   };
 }
 
+// genai tries Google's SDK, of which the former generation has none.
+function genai(GoogleGenAI, streamed) {
+  const { models } = new GoogleGenAI({ apiKey: process.env.GEMINI_API_KEY, httpOptions: { baseUrl: process.env.GOOGLE_GEMINI_BASE_URL } });
+  const said = (parts) => ({ role: "user", parts: typeof parts === "string" ? [{ text: parts }] : parts });
+  const ask = async (model, prompt, config = {}, history = []) => {
+    const body = { model, contents: [said(prompt), ...history], config };
+    const answers = streamed ? await models.generateContentStream(body) : [await models.generateContent(body)];
+    const whole = { parts: [] };
+    for await (const answer of answers) {
+      whole.parts.push(...(answer.candidates?.[0]?.content?.parts ?? []));
+      whole.finish = answer.candidates?.[0]?.finishReason ?? whole.finish;
+    }
+    whole.text = whole.parts.filter((p) => !p.thought).map((p) => p.text ?? "").join("");
+    whole.calls = whole.parts.filter((p) => p.functionCall).map((p) => p.functionCall);
+    return whole;
+  };
+  const tools = [{ functionDeclarations: [{ name: "read", description: "Reads.", parametersJsonSchema: parameters }] }];
+  const loop = async (model, prompt, paths, more = {}) => {
+    const answer = await ask(model, prompt, { tools, ...more });
+    same(answer.calls.map((c) => c.args.path), paths, "the calls");
+    const results = answer.calls.map((c) => ({ functionResponse: { id: c.id, name: c.name, response: { output: "content" } } })).reverse();
+    has((await ask(model, prompt, { tools, ...more }, [{ role: "model", parts: answer.parts }, said(results)])).text, "Both read.", "the answer to the results");
+  };
+  const thoughts = { thinkingConfig: { includeThoughts: true } };
+  return {
+    text: async (m) => same((await ask(m, prompts.text)).text, "Hello from the model.", "text"),
+    tool: (m) => loop(m, prompts.tool, ["a"]),
+    tools: (m) => loop(m, prompts.tools, ["a", "b"]),
+    empty: async (m) => same((await ask(m, prompts.empty, { tools })).calls[0].args ?? {}, {}, "args"),
+    reasoning: async (m) => {
+      const answer = await ask(m, prompts.reasoning, thoughts);
+      same([answer.text, answer.parts[0].thought], ["Then I answer.", true], "text and thought");
+    },
+    reasonedTool: (m) => loop(m, prompts.reasonedTool, ["a"], thoughts),
+    length: async (m) => same((await ask(m, prompts.length)).finish, "MAX_TOKENS", "finishReason"),
+    error: (m) => fails(ask(m, prompts.error), refused, "the error"),
+    inside: (m) => streamed && fails(ask(m, prompts.inside), null, "the error inside"),
+    object: async (m) => same(JSON.parse((await ask(m, prompts.object, { responseMimeType: "application/json", responseJsonSchema: schema })).text), { answer: 42 }, "the object"),
+    picture: async (m) => has((await ask(m, [{ text: prompts.text }, { inlineData: { mimeType: "image/png", data: picture } }])).text, "Hello", "text"),
+    drawing: draws(streamed, async (m, prompt) => has((await ask(m, prompt)).text, "Here.", "text")),
+    models: async (m) => {
+      if (streamed) return;
+      same((await models.get({ model: m })).name, `models/${m}`, "the model");
+      same((await models.countTokens({ model: m, contents: prompts.text })).totalTokens > 4, true, "whether tokens are counted");
+      const listed = [];
+      for await (const one of await models.list()) listed.push(one.name);
+      has(listed, `models/${m}`, "the list");
+    },
+    embed: async () => streamed || same((await models.embedContent({ model: "gemini-embedding-001", contents: ["one", "two"] })).embeddings.length, 2, "the number of vectors"),
+  };
+}
+
 // aiSDK tries the AI SDK with one of its providers; make returns the model of a name. It reads items of hosted tools only of those
 // that were declared.
 function aiSDK(ai, make, streamed, options, hosted) {
@@ -314,6 +366,7 @@ async function clients() {
   const core = await load("@langchain/core/messages");
   const { ChatOpenAI } = await load("@langchain/openai");
   const { ChatAnthropic } = await load("@langchain/anthropic");
+  const google = await load("@google/genai").catch(() => undefined);
   const openai = createOpenAI({ baseURL: process.env.OPENAI_BASE_URL });
   // These two know x-api-key alone, which is where a provider's own key goes.
   const fetchAs = (url, init) => {
@@ -330,6 +383,7 @@ async function clients() {
     made[`openai chat ${form}`] = openaiChat(OpenAI, streamed);
     made[`openai responses ${form}`] = openaiResponses(OpenAI, streamed);
     made[`anthropic ${form}`] = anthropic(Anthropic, streamed);
+    if (google) made[`genai ${form}`] = genai(google.GoogleGenAI, streamed);
     made[`ai chat ${form}`] = aiSDK(ai, (m) => openai.chat(m), streamed, effort);
     made[`ai responses ${form}`] = aiSDK(ai, (m) => openai.responses(m), streamed, effort, { image_generation: openai.tools.imageGeneration({}) });
     made[`ai messages ${form}`] = aiSDK(ai, (m) => claude(m), streamed, budget);

@@ -250,6 +250,16 @@ class GenAI:
         text, _ = await self.ask(chat, "send_message", results)
         return [c.args["path"] for c in calls], text
 
+    async def kept(self, model):
+        """What the proxy knows of models."""
+        models = self.client.models
+        same((await settled(models.get(model=model))).name, "models/" + model, "the model that is shown")
+        listed = [one.name async for one in each(await settled(models.list()))]
+        same(self.embedder in str(listed) and len(listed) > 4, True, "whether models are listed")
+        counted = await settled(models.count_tokens(model=model, contents=TEXT))
+        same(counted.total_tokens > 4, True, "whether tokens are counted")
+        await fails(settled_later(lambda: models.get(model="nobodys")), errors.ClientError, 404, "a model that is not there")
+
     async def embed(self):
         made = await settled(self.client.models.embed_content(model=self.embedder, contents=["one", "two"]))
         return [len(e.values) for e in made.embeddings]

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/resource"
+	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -138,6 +140,9 @@ func (p *passage) uploadURL(said string) string {
 		path = "/" + name + path
 	}
 	query := resource.Without(at.RawQuery, func(name, _ string) bool { return name == "key" })
+	if key := cmp.Or(in.Header("X-Goog-Api-Key"), resource.Parameter(in.Query(), "key")); store.LooksLikeKey(key) {
+		query += "&key=" + key // its own: Google's SDK for Python sends the pieces without any header
+	}
 	return scheme + "://" + in.Host() + path + "?" + query
 }
 

@@ -59,6 +59,9 @@ func (k *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	k.asked = append(k.asked, askedOf{r.Method, r.RequestURI, string(body), r.Header})
 	w.Header().Set("X-Request-Id", "req_1")
 	w.Header().Set("Set-Cookie", "a=b")
+	if r.Header.Get("X-Goog-Upload-Command") == "start" {
+		w.Header().Set("X-Goog-Upload-Url", k.URL+r.URL.Path+"?upload_id=u1&key="+serverDefaultKey)
+	}
 	list := func() {
 		from, size := 0, 2
 		for i, id := range k.files {
@@ -454,6 +457,29 @@ func TestAPieceOfAFileIsNotReadWhateverItsTypeSays(t *testing.T) {
 	}
 }
 
+// Google's SDK for Python sends the pieces of a file without any credential, to the address that it was given for them.
+func TestAnUploadGoesOnWhereItsBeginningWasAnswered(t *testing.T) {
+	k := newKeeper(t)
+	h := build(t, k.behind)
+	for _, version := range []string{"/v1", "/v1beta"} {
+		begun := h.do(http.MethodPost, "/upload"+version+"/files", `{}`, "X-Goog-Api-Key", h.key, "X-Goog-Upload-Command", "start")
+		next, here := strings.CutPrefix(begun.header.Get("X-Goog-Upload-Url"), h.url)
+		if !here || strings.Contains(next, serverDefaultKey) {
+			t.Fatalf("%s: it goes on at %s", version, begun.header.Get("X-Goog-Upload-Url"))
+		}
+		a := h.do(http.MethodPost, next, "piece", "X-Goog-Upload-Command", "upload, finalize")
+		if got := k.last(); a.status != 200 || got.target != "/upload"+version+"/files?upload_id=u1" || got.body != "piece" || got.header.Get("X-Goog-Api-Key") != serverDefaultKey {
+			t.Errorf("%s: %d %s, and the provider sees %+v", version, a.status, a.body, got)
+		}
+		if x := h.settled(a.exchange()); strings.Contains(x.Target, "key=") {
+			t.Errorf("%s: on record is %s", version, x.Target)
+		}
+	}
+	if a := h.post("/upload/v1beta/files", `{}`, "X-Goog-Upload-Command", "start"); strings.Contains(a.header.Get("X-Goog-Upload-Url"), "key=") {
+		t.Errorf("a key that came elsewhere is in %s", a.header.Get("X-Goog-Upload-Url"))
+	}
+}
+
 func TestBrowsersAndUnknownPathsAreToldWhatThereIs(t *testing.T) {
 	k := newKeeper(t)
 	h := build(t, k.behind, func(p *plan) { p.server.Origins = []string{"https://app.example"} })
@@ -631,7 +657,7 @@ func TestOpenAIsSDKFindsWhatIsPassedOn(t *testing.T) {
 	unknown("a batch of a file", err)
 	_, err = others.Batches.Cancel(ctx, "batch_1")
 	unknown("a batch", err)
-	images, err := client.Images.Generate(ctx, openai.ImageGenerateParams{Model: openai.ImageModelGPTImage1, Prompt: "a cat"})
+	images, err := client.Images.Generate(ctx, openai.ImageGenerateParams{Model: "gpt-image-2.5-flare", Prompt: "a cat"})
 	if err != nil || len(images.Data) != 1 || len(images.Data[0].B64JSON) != 100_000 || images.Usage.TotalTokens != 33 {
 		t.Errorf("a picture: %v", err)
 	}

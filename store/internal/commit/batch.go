@@ -19,7 +19,7 @@ type Batch struct {
 	version uint64 // of the last commit
 
 	blobs   *blob.Batch
-	entries entryRooms // of the writes
+	entries []badger.Entry // room for the next writes
 }
 
 // ValueThreshold is the size from which the database keeps a value in the value log, which is written once. Values in
@@ -30,36 +30,8 @@ const ValueThreshold = 256
 // NewBatch returns an empty batch, for a store whose writer does not run.
 func NewBatch(db *files.Database) *Batch { return &Batch{db: db} }
 
-// entryRooms is memory for writes: the database wants a pointer to each, and keeps them until they are committed.
-type entryRooms struct {
-	rooms [][]badger.Entry // of entriesTogether each
-	used  int
-}
-
-const (
-	entriesTogether = 32 // allocated at a time: about as many as two exchanges write
-	roomsKept       = 16 // used again; larger commits are rare
-)
-
-// next returns an empty entry.
-func (e *entryRooms) next() *badger.Entry {
-	if e.used == len(e.rooms)*entriesTogether {
-		e.rooms = append(e.rooms, make([]badger.Entry, entriesTogether))
-	}
-	next := &e.rooms[e.used/entriesTogether][e.used%entriesTogether]
-	e.used++
-	return next
-}
-
-// emptied returns the memory for another batch.
-func (e *entryRooms) emptied() entryRooms {
-	kept := min(len(e.rooms), roomsKept)
-	clear(e.rooms[kept:])
-	for i := 0; i < kept && i*entriesTogether < e.used; i++ {
-		clear(e.rooms[i])
-	}
-	return entryRooms{rooms: e.rooms[:kept]}
-}
+// entriesTogether are allocated at a time, because the database wants a pointer to each: about as many as two exchanges write.
+const entriesTogether = 32
 
 // Together starts a new transaction unless n small writes still fit into the current one.
 func (b *Batch) Together(n int64) {
@@ -91,7 +63,11 @@ func (b *Batch) setMarked(key, value []byte, mark byte) {
 	if b.err != nil {
 		return
 	}
-	e := b.entries.next()
+	if len(b.entries) == 0 {
+		b.entries = make([]badger.Entry, entriesTogether)
+	}
+	e := &b.entries[0]
+	b.entries = b.entries[1:]
 	e.Key, e.Value, e.UserMeta = key, value, mark
 	b.err = b.open().SetEntry(e)
 }

@@ -26,7 +26,6 @@ type Group struct {
 	sought  [2 * kv.KeyRoom]byte // see Key
 	kept    []byte               // see Room
 	records []Entry              // of operations of the group that put few
-	entries entryRooms           // for its commit
 
 	uncertain bool // recent holds records that were not written
 }
@@ -156,14 +155,6 @@ func (g *Group) RoomOf(size int) []byte {
 	room := g.kept[:0:size]
 	g.kept = g.kept[size:]
 	return room
-}
-
-// batch returns a batch for the group's commit. Its memory is used again only if the commit succeeds: otherwise the
-// database may keep some of it.
-func (g *Group) batch() Batch {
-	b := Batch{db: g.db, blobs: g.Blobs, entries: g.entries}
-	g.entries = entryRooms{}
-	return b
 }
 
 // Reset empties the group, and reports whether it has forgotten what was put lately, because that may not be stored.

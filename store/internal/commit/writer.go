@@ -127,7 +127,7 @@ func (w *Writer) write(group []Step) error {
 		return err
 	}
 	g.Blobs.Encode()
-	b := g.batch()
+	b := Batch{db: g.db, blobs: g.Blobs}
 	defer b.Discard()
 	b.Apply(w.rooms.Before())
 	for _, s := range group {
@@ -138,7 +138,6 @@ func (w *Writer) write(group []Step) error {
 	if err := b.Commit(); err != nil {
 		return err
 	}
-	g.entries = b.entries.emptied()
 	g.Blobs.Committed()
 	w.rooms.Written(b.version, group, g.uncertain)
 	return nil

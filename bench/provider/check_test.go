@@ -411,3 +411,10 @@ func TestHostileBodiesGetAnAnswer(t *testing.T) {
 		}
 	}
 }
+
+func TestAnUnknownPathIsRefusedInTheFormOfItsAPI(t *testing.T) {
+	checkTable(t, "/v1/nothing", []refused{{"OpenAI", `{}`, `"type":"invalid_request_error"`}})
+	for _, path := range []string{"/v1beta/files/x", "/upload/v1/files"} {
+		checkTable(t, path, []refused{{"Google " + path, `{}`, `"status":"NOT_FOUND"`}})
+	}
+}

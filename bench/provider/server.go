@@ -156,9 +156,10 @@ func (s *Server) routes() http.Handler {
 		mux.Handle("POST "+version+"/models/{call}", s.gemini())
 	}
 	mux.Handle("GET /v1beta/models", s.handle(geminiErrors{}, s.geminiModels))
-	mux.Handle("/", s.handle(openaiErrors{}, func(_ *call) error {
-		return &fault{class: classNotFound, message: "Unknown request URL."}
-	}))
+	unknown := func(_ *call) error { return &fault{class: classNotFound, message: "Unknown request URL."} }
+	mux.Handle("/", s.handle(openaiErrors{}, unknown))
+	mux.Handle("/v1beta/", s.handle(geminiErrors{}, unknown))
+	mux.Handle("/upload/", s.handle(geminiErrors{}, unknown))
 	return mux
 }
 

@@ -1,5 +1,4 @@
-# Everything is built from the Go module proxy; nothing but Go and make has to be there. With a C compiler the
-# tests of all that has goroutines run under the race detector.
+# Everything is built from the Go module proxy; nothing but Go and make has to be there, and for make race a C compiler.
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the test runner's summary comes last
@@ -12,8 +11,6 @@ VERSITYGW     := v1.8.0
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BIN     := $(CURDIR)/bin
-# cgo is off where there is no C compiler, and the race detector needs it.
-RACE    := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' Makefile
@@ -28,7 +25,7 @@ build: ## Build bin/mneme, one static binary
 
 ##@ Develop
 
-test: vet lint layout unit ## Everything that has to pass: vet, lint, layout, all tests
+test: vet lint layout unit ## Vet, lint, layout, all tests
 
 vet: ## Vet all packages
 	go vet ./...
@@ -40,7 +37,7 @@ layout: ## Who may import whom, sizes, links of the pages
 	go test ./docs
 
 SINCE ?= HEAD
-quick: ## Vet and test the packages changed since SINCE (HEAD), without the race detector
+quick: ## Vet and test the packages changed since SINCE (HEAD)
 	@changed=$$({ git diff --name-only --diff-filter=d $(SINCE); git ls-files -o --exclude-standard; } | \
 		awk '/[.]go$$/ && sub("/[^/]*$$", "") {print "./" $$0} /^[^/]*[.]go$$/ {print "."}' | sort -u); \
 	[ -n "$$changed" ] || { echo 'no Go file has changed since $(SINCE)'; exit 0; }; \
@@ -55,27 +52,18 @@ fuzz: ## Every fuzz target in turn, FUZZTIME each (10s), and how often each ran
 # Properties are tried from one seed, so that a finding is one on every machine. Others: RAPID_SEED=0 takes a random one.
 export RAPID_SEED ?= 1
 
-# Under the race detector tests take five to ten times the CPU time. It has nothing to find where nothing happens at the same
-# time: in codec, docs and fuzz, but for tests that say AtTheSameTime (docs/layout_test.go), and in fuzz targets, which try
-# one input after the other. Tests of allocations run without it because it allocates itself, and so do SERIAL tests: hundreds of
-# cases one after the other, in which it finds what it finds in one of them, and rounds of a killed process.
-SERIAL := ABrowser|NoHealthySessionIsTakenForALoop|ALoopIsFoundByItsEighthRound|SharesAddUpToTheTokens|ACredentialQuotedByAProvider|EveryFaultOfAProvider|HostileRequestsAreAnswered|APictureThatIsTooLarge|Every(Crossing|Host)CarriesEveryCase|SurviveKill|KilledAnywhere|EachRequestBeginsWithTheOneBefore|CompressedBodiesAreUnpacked|WarmTurnsCauseNoWarning
-with  = $(patsubst %/,./%,$(sort $(dir $(shell grep -rlE --include='*_test.go' '^func $(1)' $(2)))))
-unit: TEST  = go test -json -vet=off -timeout 20m
-unit: APART = $(sort $(call with,Test.*Alloc,router server) $(call with,Fuzz,store server) $(call with,Test.*($(SERIAL)),bench/grid server store))
-unit: SHARE = $(call with,Test.*AtTheSameTime,codec docs fuzz)
-
 # The packages that take minutes come first. They wait more than they compute, so one more runs than there are cores.
-# make test has run vet before. The runner's summary is of all of them.
+LONGEST := ./server ./server/cluster ./store ./store/catalog ./bench/grid .
+tested   = $< --format pkgname-and-test-fails --format-hide-empty-pkg --raw-command -- \
+	go test -json -vet=off -timeout 20m -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+
 unit: $(BIN)/gotestsum-$(GOTESTSUM) ## All tests, without vet and lint
-	@$(if $(RACE),true,echo 'no C compiler found: testing without the race detector' >&2)
-	$< --format pkgname-and-test-fails --format-hide-empty-pkg --raw-command -- sh -c 'failed=0; \
-		$(TEST) ./codec/... ./docs/... ./fuzz/... || failed=1; \
-		$(TEST) -run "Alloc|^Fuzz|$(SERIAL)" $(APART) || failed=1; \
-		$(TEST) $(RACE) -run AtTheSameTime $(SHARE) || failed=1; \
-		$(TEST) $(RACE) -skip "^Fuzz|$(SERIAL)" -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) \
-			./server ./server/cluster ./store ./store/catalog ./bench/grid . ./bench/... ./router/... ./server/... ./store/... || failed=1; \
-		exit $$failed'
+	$(tested) $(LONGEST) ./...
+
+# It takes five to ten times the CPU time. Left out are hundreds of cases one after the other (-short), in which it finds what
+# it finds in one of them, tests of allocations, because it allocates itself, and browsers.
+race: $(BIN)/gotestsum-$(GOTESTSUM) ## The tests of all that has goroutines, under the race detector
+	$(tested) -race -short -skip 'Alloc|^Fuzz|ABrowser' $(LONGEST) ./bench/... ./codec/... ./router/... ./server/... ./store/...
 
 docs: ## Write the pages that are made from code: docs/configuration.md
 	@go test ./docs -count=1 -run TestTheConfigurationPageIsUpToDate -update

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,15 +50,10 @@ func TestMain(m *testing.M) {
 //	remember NAME FILE                set a variable to the text of a file, or of stdout
 //	certificate [-expires DURATION]   write certificate.pem, key.pem and the authority.pem that signed it; requests to
 //	                                  https:// trust it, and show it if $CLIENT is set
-//
-// Under the race detector a program takes five times the CPU time to start. Commands that only ask a server or look into a
-// store run without the race detector; servers and all other commands run under it.
 func TestCommandLine(t *testing.T) {
-	path := withAsking(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "server/command/testdata",
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("PATH", path)
 			env.Setenv("MNEME_DATA", "data")
 			env.Setenv("MNEME_LISTEN", "127.0.0.1:0")
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else every command lasts a second under the race detector
@@ -71,36 +65,6 @@ func TestCommandLine(t *testing.T) {
 			"certificate": certificate(t), "restart": restart, "former": former,
 		},
 	})
-}
-
-// asking are the commands that send requests one after the other, or read a store, and do nothing beside.
-var asking = []string{
-	"account", "audit", "complete", "completion", "exchange", "help", "key", "man", "master-key", "recall", "search", "session", "setup",
-	"stats", "status", "usage", "version",
-}
-
-// withAsking returns the PATH where mneme is this binary, but for [asking] the program without the race detector.
-func withAsking(t *testing.T) string {
-	t.Helper()
-	path := os.Getenv("PATH")
-	info, _ := debug.ReadBuildInfo()
-	if !slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		return path
-	}
-	raced, err := exec.LookPath("mneme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	plain := filepath.Join(dir, "plain", "mneme")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", plain, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	script := fmt.Sprintf("#!/bin/sh\ncase \"$1\" in\n%s) exec %s \"$@\" ;;\n*) exec %s \"$@\" ;;\nesac\n", strings.Join(asking, "|"), plain, raced)
-	if err := os.WriteFile(filepath.Join(dir, "mneme"), []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	return dir + string(os.PathListSeparator) + path
 }
 
 // Commands and flags that the pages name, in code: `mneme key create --account NAME`, or a line of an example.

@@ -1,9 +1,7 @@
 package docs_test
 
 import (
-	"go/ast"
 	"go/importer"
-	"go/parser"
 	"go/token"
 	"go/types"
 	"io"
@@ -227,37 +225,6 @@ func typesOf(t *testing.T) (all []*types.TypeName) {
 		}
 	}
 	return all
-}
-
-// codec, whose callers have goroutines, docs and fuzz start none, and are tested without the race detector. It runs the tests
-// there whose names say that they do (Makefile).
-func TestWhatIsTestedWithoutTheRaceDetectorStartsNoGoroutines(t *testing.T) {
-	const says = "AtTheSameTime"
-	for _, name := range files(t, ".go") {
-		if !slices.Contains([]string{"codec", "docs", "fuzz"}, room(name)) {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, read(t, name), parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range file.Decls {
-			f, is := d.(*ast.FuncDecl)
-			if !is || strings.HasSuffix(name, "_test.go") && strings.Contains(f.Name.Name, says) {
-				continue
-			}
-			ast.Inspect(f, func(n ast.Node) bool {
-				_, starts := n.(*ast.GoStmt)
-				if call, is := n.(*ast.SelectorExpr); is {
-					starts = slices.Contains([]string{"Go", "Parallel", "RunParallel", "AfterFunc"}, call.Sel.Name)
-				}
-				if starts {
-					t.Errorf("%s: %s starts a goroutine", name, f.Name.Name)
-				}
-				return true
-			})
-		}
-	}
 }
 
 // mostLines is the largest number of lines that a file of the product may have.

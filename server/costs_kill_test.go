@@ -17,6 +17,9 @@ import (
 // Killed at any moment, the program counts in its reports what its records say, to the last billionth of a dollar, and no
 // answer that a client has received whole is missing there.
 func TestKilledAnywhereTheProgramReportsWhatItsRecordsCost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("rounds of a killed process, one after the other")
+	}
 	rounds := 3
 	if n, err := strconv.Atoi(os.Getenv(envKillRounds)); err == nil {
 		rounds = n

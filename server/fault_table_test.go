@@ -145,6 +145,9 @@ func half(meant *http.Response) string {
 }
 
 func TestEveryFaultOfAProviderReachesTheClientAndTheRecord(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many cases, one after the other")
+	}
 	var h *harness
 	var planned router.Config
 	var misbehave atomic.Pointer[fault]

@@ -315,6 +315,9 @@ func besiege(t *testing.T, on transportPlan, timeout time.Duration) *besieged {
 }
 
 func TestHostileRequestsAreAnsweredAndHarmNobody(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many cases, one after the other")
+	}
 	table := hostiles() // takes seconds to make
 	onEveryTransport(t, func(t *testing.T, on transportPlan) { hostileRequests(t, on, table) })
 }

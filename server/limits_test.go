@@ -179,6 +179,9 @@ var (
 )
 
 func TestCompressedBodiesAreUnpackedWithinTheLimit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large bodies, one after the other")
+	}
 	h := limited(t)
 	plain := messages.body(`text "hi"`, false)
 	for _, test := range []struct {

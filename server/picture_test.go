@@ -123,6 +123,9 @@ func TestAPictureOfAnAnswerIsReadFromTheRecord(t *testing.T) {
 }
 
 func TestAPictureThatIsTooLargeIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large pictures, one after the other")
+	}
 	h := remembering(t)
 	large := base64.StdEncoding.EncodeToString(append(picture(t, 9, 9), make([]byte, 21<<20)...))
 	a := h.post(chat.path, `{"model":"`+chat.model+`","messages":[{"role":"user","content":[{"type":"text","text":"Look. [[sim: text \"So.\"]]"},{"type":"image_url","image_url":{"url":"data:image/png;base64,`+large+`"}}]}]}`)

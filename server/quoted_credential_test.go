@@ -100,6 +100,9 @@ func letters(text string) string {
 // A provider that quotes the credential it was called with, in any place of any answer, tells nobody: not who reads the
 // record, the log or the traces, and no client in an error or a header.
 func TestACredentialQuotedByAProviderStaysSecret(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many cases, one after the other")
+	}
 	inner, err := provider.Start(provider.Options{})
 	ok(t, err)
 	defer func() { ok(t, inner.Close()) }()

@@ -17,6 +17,9 @@ var prefixKills = flag.Int("prefix-kills", 2, "kills in the test of prefixes")
 // What was recalled is put back by the next program, too, however the one before ended: also where the provider had been
 // sent a request and the client had no answer. The text of a recall is never the same twice.
 func TestEachRequestBeginsWithTheOneBeforeAcrossKills(t *testing.T) {
+	if testing.Short() {
+		t.Skip("rounds of a killed process, one after the other")
+	}
 	up, err := provider.Start(provider.Options{Keep: 1 << 17, FreshIDs: true})
 	ok(t, err)
 	defer func() { ok(t, up.Close()) }()

@@ -369,6 +369,9 @@ func (c *conversation) play(t *testing.T, h *harness, w *weather, control bool) 
 // Whatever clients and providers do, each request of a conversation begins with all of the one before it: so the prompt cache
 // hits. Each recall gives another text, and the test can fail: without putting texts back it does.
 func TestEachRequestBeginsWithTheOneBefore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many sessions, one after the other")
+	}
 	for name, row := range map[string]struct{ bad, control bool }{
 		"all is well": {}, "providers fail": {bad: true}, "control": {control: true},
 	} {

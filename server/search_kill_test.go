@@ -33,6 +33,9 @@ type remembered struct {
 // Killed at any moment between capture, digest, embedding, batch and watermark, the program finds every turn that a
 // client has received exactly once when it has started again, and never one whose erasure was taken on.
 func TestKilledAnywhereTheProgramFindsEveryTurnOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("rounds of a killed process, one after the other")
+	}
 	rounds := 3
 	if n, err := strconv.Atoi(os.Getenv(envKillRounds)); err == nil {
 		rounds = n

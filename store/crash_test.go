@@ -32,6 +32,9 @@ const crashRounds = "MNEME_TEST_CRASH_ROUNDS"
 // acknowledged, kills it at a random moment, and looks at what it left, round after round in one store. Turns are made, exchanges
 // erased, backups written and value logs rewritten meanwhile.
 func TestAcknowledgedExchangesSurviveKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("rounds of a killed process, one after the other")
+	}
 	rounds := 10
 	if n, err := strconv.Atoi(os.Getenv(crashRounds)); err == nil {
 		rounds = n

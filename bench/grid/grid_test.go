@@ -30,6 +30,9 @@ func crossings() []crossing {
 }
 
 func TestEveryCrossingCarriesEveryCase(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many cases, one after the other")
+	}
 	h := build(t)
 	var (
 		mu    sync.Mutex

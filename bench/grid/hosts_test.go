@@ -31,6 +31,9 @@ var hosts = []struct {
 }
 
 func TestEveryHostCarriesEveryCase(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many cases, one after the other")
+	}
 	h := buildOn(t, placesOf)
 	for _, host := range hosts {
 		for _, surface := range []string{"chat", "responses", "messages", "gemini"} {

@@ -64,6 +64,9 @@ func priced(x *record.Exchange, usage codec.Usage, price *router.Price) {
 }
 
 func TestSharesAddUpToTheTokensAndToTheBillionthOfTheCost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many cases, one after the other")
+	}
 	list := prices(t)
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -134,6 +134,9 @@ func circling(r *rand.Rand) (round []act) {
 }
 
 func TestNoHealthySessionIsTakenForALoop(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many sessions, one after the other")
+	}
 	for seed := range uint64(1000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		acts := healthy(r, 20+r.IntN(40))
@@ -147,6 +150,9 @@ func TestNoHealthySessionIsTakenForALoop(t *testing.T) {
 }
 
 func TestALoopIsFoundByItsEighthRound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many sessions, one after the other")
+	}
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		acts, round := healthy(r, 10+r.IntN(30)), circling(r)

@@ -78,6 +78,9 @@ func eraseAndTell(st *store.Store, id string, mu *sync.Mutex) {
 // Killed at any moment between capture, digest, batch and confirmation, the index afterwards finds every exchange that
 // was acknowledged exactly once, and none that was erased.
 func TestKilledAnywhereTheIndexLosesAndDoublesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("rounds of a killed process, one after the other")
+	}
 	rounds := 3
 	if n, err := strconv.Atoi(os.Getenv(envCrashRounds)); err == nil {
 		rounds = n

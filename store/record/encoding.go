@@ -14,219 +14,309 @@ import (
 
 // A record of numbered fields is a Protocol Buffers message, so "protoc --decode_raw" reads it without this package.
 // FORMAT.md has the numbers. A field with its zero value is absent. Readers skip unknown numbers, so fields can be
-// added. A number is never reused for another field.
+// added: a new one takes the next number. A number is never reused for another field.
 
-// Fields is a record of numbered fields.
+// Fields is a record of numbered fields. Its one method both writes and reads it: it passes each field with its number to
+// f, which writes what stands there, or puts there what it reads.
 type Fields interface {
-	fieldTarget
-	writeFields(w *fieldWriter)
+	fields(f *fieldCodec)
 }
 
-// fieldTarget receives the fields of a record one by one.
-type fieldTarget interface {
-	readField(r *fieldReader)
-}
+// fieldCodec writes the fields of a record, or reads them.
+type fieldCodec struct {
+	record  []byte // what is written so far, or what is read
+	reading bool
 
-// fieldWriter appends fields to a record.
-type fieldWriter struct {
-	record []byte
-}
-
-func (w *fieldWriter) number(field protowire.Number, n int64) {
-	if n != 0 {
-		w.record = protowire.AppendTag(w.record, field, protowire.VarintType)
-		w.record = protowire.AppendVarint(w.record, uint64(n))
-	}
-}
-
-func (w *fieldWriter) flag(field protowire.Number, set bool) {
-	if set {
-		w.number(field, 1)
-	}
-}
-
-func (w *fieldWriter) text(field protowire.Number, s string) {
-	if s != "" {
-		w.element(field, s)
-	}
-}
-
-// texts writes a list, which may have empty elements.
-func (w *fieldWriter) texts(field protowire.Number, list []string) {
-	for _, s := range list {
-		w.element(field, s)
-	}
-}
-
-// element writes a text even if it is empty. Invalid UTF-8 is repaired byte by byte, as encoding/json does it, because
-// clients see records as JSON.
-func (w *fieldWriter) element(field protowire.Number, s string) {
-	w.record = protowire.AppendTag(w.record, field, protowire.BytesType)
-	if !utf8.ValidString(s) {
-		s = string([]rune(s))
-	}
-	w.record = protowire.AppendString(w.record, s)
-}
-
-func (w *fieldWriter) bytes(field protowire.Number, b []byte) {
-	w.record = protowire.AppendTag(w.record, field, protowire.BytesType)
-	w.record = protowire.AppendBytes(w.record, b)
-}
-
-// key writes bytes unless there are none.
-func (w *fieldWriter) key(field protowire.Number, b []byte) {
-	if len(b) > 0 {
-		w.bytes(field, b)
-	}
-}
-
-// time writes a protobuf Timestamp.
-func (w *fieldWriter) time(field protowire.Number, t time.Time) {
-	if t.IsZero() {
-		return
-	}
-	at := w.begin(field)
-	w.number(1, t.Unix())
-	w.number(2, int64(t.Nanosecond()))
-	w.end(at)
-}
-
-// begin starts an embedded message, which extends until end is called with the returned offset.
-func (w *fieldWriter) begin(field protowire.Number) (at int) {
-	w.record = append(protowire.AppendTag(w.record, field, protowire.BytesType), 0) // one byte of length suffices for most
-	return len(w.record)
-}
-
-func (w *fieldWriter) end(at int) {
-	length := len(w.record) - at
-	if more := protowire.SizeVarint(uint64(length)) - 1; more > 0 {
-		w.record = append(w.record, make([]byte, more)...)
-		copy(w.record[at+more:], w.record[at:at+length])
-	}
-	protowire.AppendVarint(w.record[:at-1], uint64(length))
-}
-
-// fieldReader iterates over the fields of a record and of embedded messages.
-type fieldReader struct {
-	record []byte
-	text   string // the same bytes: the returned texts stay valid
-	at     int
-	end    int // of the message
-	failed bool
-
-	field       protowire.Number
+	// Of a record that is read:
+	text        string           // the same bytes: the returned texts stay valid
+	end         int              // of the message
+	at          int              // behind the current field
+	field       protowire.Number // the current field; 0: there is no more
 	kind        protowire.Type
 	value       uint64 // of a number
 	start, stop int    // of texts, bytes and messages
+	failed      bool   // the record is malformed
+	stamp       timestamp
 }
 
-func newFieldReader(record []byte) fieldReader {
-	return fieldReader{record: record, text: string(record), end: len(record)}
-}
-
-// next advances to the next field; false: there is none, or the record is malformed.
-func (r *fieldReader) next() bool {
-	if r.failed || r.at == r.end {
-		return false
+// read reads a message. Fields in the order in which they are written take one pass, others more.
+func (f *fieldCodec) read(r Fields) {
+	f.next()
+	for f.field != 0 {
+		before := f.at
+		r.fields(f)
+		if f.at == before && f.field != 0 { // unknown
+			f.next()
+		}
 	}
-	rest := r.record[r.at:r.end]
+}
+
+// next advances to the next field.
+func (f *fieldCodec) next() {
+	f.field = 0
+	if f.failed || f.at == f.end {
+		return
+	}
+	rest := f.record[f.at:f.end]
 	field, kind, n := protowire.ConsumeTag(rest)
 	if n < 0 {
-		return r.fail()
+		f.failed = true
+		return
 	}
-	r.field, r.kind, rest = field, kind, rest[n:]
-	r.at += n
+	rest = rest[n:]
+	f.at += n
 	switch kind {
 	case protowire.VarintType:
-		r.value, n = protowire.ConsumeVarint(rest)
+		f.value, n = protowire.ConsumeVarint(rest)
 	case protowire.BytesType:
 		var value []byte
 		value, n = protowire.ConsumeBytes(rest)
-		r.start, r.stop = r.at+n-len(value), r.at+n
+		f.start, f.stop = f.at+n-len(value), f.at+n
 	default:
 		n = protowire.ConsumeFieldValue(field, kind, rest)
 	}
 	if n < 0 {
-		return r.fail()
+		f.failed = true
+		return
 	}
-	r.at += n
-	return true
+	f.at += n
+	f.field, f.kind = field, kind
 }
 
-func (r *fieldReader) fail() bool {
-	r.failed = true
-	return false
-}
-
-// is reports whether the field is of a kind; if not, the record is malformed.
-func (r *fieldReader) is(kind protowire.Type) bool {
-	return r.kind == kind || r.fail()
-}
-
-func (r *fieldReader) number() int64 {
-	if !r.is(protowire.VarintType) {
-		return 0
+// reads reports whether the current field is the one asked for. If that is of another kind, the record is malformed.
+func (f *fieldCodec) reads(field protowire.Number, kind protowire.Type) bool {
+	if f.field != field {
+		return false
 	}
-	return int64(r.value)
+	if f.kind != kind {
+		f.fail()
+	}
+	return !f.failed
 }
 
-func (r *fieldReader) flag() bool { return r.number() != 0 }
+func (f *fieldCodec) fail() { f.failed, f.field = true, 0 }
 
-// string returns a text. It shares its memory with all texts of the record.
-func (r *fieldReader) string() string {
-	if !r.is(protowire.BytesType) {
-		return ""
+func number[N ~int | ~int64 | ~uint8](f *fieldCodec, field protowire.Number, n *N) {
+	switch {
+	case !f.reading:
+		f.putNumber(field, int64(*n))
+	case f.reads(field, protowire.VarintType):
+		*n = N(f.value)
+		f.next()
 	}
-	s := r.text[r.start:r.stop]
+}
+
+func (f *fieldCodec) putNumber(field protowire.Number, n int64) {
+	if n != 0 {
+		f.record = protowire.AppendTag(f.record, field, protowire.VarintType)
+		f.record = protowire.AppendVarint(f.record, uint64(n))
+	}
+}
+
+func (f *fieldCodec) numbers(field protowire.Number, list *[]int64) {
+	if !f.reading {
+		for _, n := range *list {
+			f.putNumber(field, n)
+		}
+		return
+	}
+	for f.reads(field, protowire.VarintType) {
+		*list = append(*list, int64(f.value))
+		f.next()
+	}
+}
+
+func (f *fieldCodec) flag(field protowire.Number, set *bool) {
+	switch {
+	case f.reading && f.reads(field, protowire.VarintType):
+		*set = f.value != 0
+		f.next()
+	case !f.reading && *set:
+		f.putNumber(field, 1)
+	}
+}
+
+func (f *fieldCodec) outcome(field protowire.Number, o *Outcome) {
+	if f.field == field && f.value >= uint64(len(outcomeNames)) {
+		f.fail()
+	}
+	number(f, field, o)
+}
+
+// string writes or reads a text. Those of a record share their memory.
+func (f *fieldCodec) string(field protowire.Number, s *string) {
+	switch {
+	case !f.reading:
+		if *s != "" {
+			f.putString(field, *s)
+		}
+	case f.reads(field, protowire.BytesType):
+		*s = f.takeString()
+	}
+}
+
+// strings writes or reads a list, which may have empty elements.
+func (f *fieldCodec) strings(field protowire.Number, list *[]string) {
+	if !f.reading {
+		for _, s := range *list {
+			f.putString(field, s)
+		}
+		return
+	}
+	for f.reads(field, protowire.BytesType) {
+		*list = append(*list, f.takeString())
+	}
+}
+
+// putString writes a text even if it is empty. Invalid UTF-8 is repaired byte by byte, as encoding/json does it, because
+// clients see records as JSON.
+func (f *fieldCodec) putString(field protowire.Number, s string) {
+	f.record = protowire.AppendTag(f.record, field, protowire.BytesType)
 	if !utf8.ValidString(s) {
-		r.fail()
+		s = string([]rune(s))
+	}
+	f.record = protowire.AppendString(f.record, s)
+}
+
+func (f *fieldCodec) takeString() string {
+	s := f.text[f.start:f.stop]
+	f.next()
+	if !utf8.ValidString(s) {
+		f.fail()
 	}
 	return s
 }
 
-func (r *fieldReader) bytes() []byte {
-	if !r.is(protowire.BytesType) {
-		return nil
-	}
-	return []byte(r.text[r.start:r.stop])
-}
-
-// enter descends into an embedded message, whose fields next returns until leave is called with the result of enter.
-func (r *fieldReader) enter() (outer int) {
-	outer = r.end
-	if r.is(protowire.BytesType) {
-		r.at, r.end = r.start, r.stop
-	}
-	return outer
-}
-
-func (r *fieldReader) leave(outer int) { r.end = outer }
-
-// into passes the fields of an embedded message to a target.
-func (r *fieldReader) into(t fieldTarget) {
-	outer := r.enter()
-	for r.next() {
-		t.readField(r)
-	}
-	r.leave(outer)
-}
-
-func (r *fieldReader) time() time.Time {
-	var seconds, nanos int64
-	outer := r.enter()
-	for r.next() {
-		switch r.field {
-		case 1:
-			seconds = r.number()
-		case 2:
-			nanos = r.number()
+func (f *fieldCodec) bytes(field protowire.Number, b *[]byte) {
+	switch {
+	case !f.reading:
+		if len(*b) > 0 {
+			f.putBytes(field, *b)
 		}
+	case f.reads(field, protowire.BytesType):
+		*b = []byte(f.text[f.start:f.stop])
+		f.next()
 	}
-	r.leave(outer)
-	if nanos < 0 || nanos >= int64(time.Second) || seconds < firstSecond || seconds > lastSecond {
-		r.fail()
+}
+
+func (f *fieldCodec) putBytes(field protowire.Number, b []byte) {
+	f.record = protowire.AppendTag(f.record, field, protowire.BytesType)
+	f.record = protowire.AppendBytes(f.record, b)
+}
+
+// keys writes or reads a list of bytes.
+func (f *fieldCodec) keys(field protowire.Number, list *[][]byte) {
+	if !f.reading {
+		for _, b := range *list {
+			f.putBytes(field, b)
+		}
+		return
 	}
-	return time.Unix(seconds, nanos).UTC()
+	for f.reads(field, protowire.BytesType) {
+		*list = append(*list, []byte(f.text[f.start:f.stop]))
+		f.next()
+	}
+}
+
+func (f *fieldCodec) hashes(field protowire.Number, list *[]HistoryHash) {
+	if !f.reading {
+		for i := range *list {
+			f.putBytes(field, (*list)[i][:])
+		}
+		return
+	}
+	for f.reads(field, protowire.BytesType) {
+		if f.stop-f.start != len(HistoryHash{}) {
+			f.fail()
+			return
+		}
+		*list = append(*list, HistoryHash(f.record[f.start:f.stop]))
+		f.next()
+	}
+}
+
+// pointerTo is the pointer to a message.
+type pointerTo[M any] interface {
+	*M
+	Fields
+}
+
+// message writes or reads an embedded message.
+func message[M comparable, P pointerTo[M]](f *fieldCodec, field protowire.Number, m P) {
+	var zero M
+	if f.reading && f.field == field || !f.reading && *m != zero {
+		f.embedded(field, m)
+	}
+}
+
+// optional writes or reads an embedded message that may be absent.
+func optional[M any, P pointerTo[M]](f *fieldCodec, field protowire.Number, m **M) {
+	if f.reading && f.field == field {
+		*m = new(M)
+	} else if f.reading || *m == nil {
+		return
+	}
+	f.embedded(field, P(*m))
+}
+
+// messages writes or reads a list of embedded messages.
+func messages[M any, P pointerTo[M]](f *fieldCodec, field protowire.Number, list *[]M) {
+	if !f.reading {
+		for i := range *list {
+			f.embedded(field, P(&(*list)[i]))
+		}
+		return
+	}
+	for f.field == field {
+		*list = append(*list, *new(M))
+		f.embedded(field, P(&(*list)[len(*list)-1]))
+	}
+}
+
+// embedded writes an embedded message, or reads the current field as one.
+func (f *fieldCodec) embedded(field protowire.Number, m Fields) {
+	if !f.reading {
+		f.record = append(protowire.AppendTag(f.record, field, protowire.BytesType), 0) // one byte of length suffices for most
+		at := len(f.record)
+		m.fields(f)
+		length := len(f.record) - at
+		if more := protowire.SizeVarint(uint64(length)) - 1; more > 0 {
+			f.record = append(f.record, make([]byte, more)...)
+			copy(f.record[at+more:], f.record[at:at+length])
+		}
+		protowire.AppendVarint(f.record[:at-1], uint64(length))
+		return
+	}
+	if f.reads(field, protowire.BytesType) {
+		end, at := f.end, f.at
+		f.at, f.end = f.start, f.stop
+		f.read(m)
+		f.at, f.end = at, end
+		f.next()
+	}
+}
+
+// timestamp is that of Protocol Buffers.
+type timestamp struct{ seconds, nanos int64 }
+
+func (t *timestamp) fields(f *fieldCodec) {
+	number(f, 1, &t.seconds)
+	number(f, 2, &t.nanos)
+}
+
+func (f *fieldCodec) time(field protowire.Number, t *time.Time) {
+	switch stamp := &f.stamp; {
+	case !f.reading && !t.IsZero():
+		*stamp = timestamp{t.Unix(), int64(t.Nanosecond())}
+		f.embedded(field, stamp)
+	case f.reading && f.field == field:
+		*stamp = timestamp{}
+		f.embedded(field, stamp)
+		if stamp.nanos < 0 || stamp.nanos >= int64(time.Second) || stamp.seconds < firstSecond || stamp.seconds > lastSecond {
+			f.fail()
+		}
+		*t = time.Unix(stamp.seconds, stamp.nanos).UTC()
+	}
 }
 
 // Times are in the years 1 to 9999, as in JSON.
@@ -245,32 +335,30 @@ func Encode(r Fields) []byte {
 
 // Append appends the encoding of a record of numbered fields.
 func Append(dst []byte, r Fields) []byte {
-	w := fieldWriters.Get().(*fieldWriter)
-	w.record = append(dst, kv.RecordFields)
-	r.writeFields(w)
-	dst, w.record = w.record, nil
-	fieldWriters.Put(w)
+	f := writingTo(append(dst, kv.RecordFields))
+	r.fields(f)
+	dst = f.record
+	f.release()
 	return dst
 }
 
-var fieldWriters = sync.Pool{New: func() any { return new(fieldWriter) }}
+var fieldCodecs = sync.Pool{New: func() any { return new(fieldCodec) }}
 
-// newFieldWriter returns a pooled writer; neither it nor its bytes may be used after release.
-func newFieldWriter(size int) *fieldWriter {
-	w := fieldWriters.Get().(*fieldWriter)
-	w.record = buffer.Get(size)
-	return w
+// writingTo returns a pooled codec, which appends to record until it is released.
+func writingTo(record []byte) *fieldCodec {
+	f := fieldCodecs.Get().(*fieldCodec)
+	f.record = record
+	return f
 }
 
-func (w *fieldWriter) release() {
-	buffer.Put(w.record)
-	w.record = nil
-	fieldWriters.Put(w)
+func (f *fieldCodec) release() {
+	*f = fieldCodec{}
+	fieldCodecs.Put(f)
 }
 
 // Decode reads a record of either kind.
 func Decode(record []byte, v any) error {
-	target, ok := v.(fieldTarget)
+	target, ok := v.(Fields)
 	if !ok || len(record) == 0 || record[0] > kv.RecordFields {
 		return kv.DecodeRecord(record, v)
 	}
@@ -281,12 +369,12 @@ func Decode(record []byte, v any) error {
 }
 
 // decodeFields reads numbered fields.
-func decodeFields(fields []byte, target fieldTarget) error {
-	r := newFieldReader(fields)
-	for r.next() {
-		target.readField(&r)
-	}
-	if r.failed {
+func decodeFields(record []byte, r Fields) error {
+	f := fieldCodecs.Get().(*fieldCodec)
+	defer f.release()
+	f.record, f.text, f.end, f.reading = record, string(record), len(record), true
+	f.read(r)
+	if f.failed {
 		return kv.ErrRecord
 	}
 	return nil

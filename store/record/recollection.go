@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
@@ -61,30 +59,14 @@ type RecallInfo struct {
 	Replayed  int      `json:"replayed,omitempty"` // earlier places of the conversation whose texts were inserted again
 }
 
-func (r *RecallInfo) write(w *fieldWriter, field protowire.Number) {
-	if r == nil {
-		return
+func (r *RecallInfo) fields(f *fieldCodec) {
+	f.strings(1, &r.Exchanges)
+	number(f, 2, &r.Tokens)
+	thousandths := int64(math.Round(r.Coverage * 1000))
+	number(f, 3, &thousandths)
+	if f.reading { // others may read what is written
+		r.Coverage = float64(thousandths) / 1000
 	}
-	at := w.begin(field)
-	w.texts(1, r.Exchanges)
-	w.number(2, int64(r.Tokens))
-	w.number(3, int64(math.Round(r.Coverage*1000)))
-	w.text(4, r.Reason)
-	w.number(5, int64(r.Replayed))
-	w.end(at)
-}
-
-func (r *RecallInfo) readField(f *fieldReader) {
-	switch f.field {
-	case 1:
-		r.Exchanges = append(r.Exchanges, f.string())
-	case 2:
-		r.Tokens = int(f.number())
-	case 3:
-		r.Coverage = float64(f.number()) / 1000
-	case 4:
-		r.Reason = f.string()
-	case 5:
-		r.Replayed = int(f.number())
-	}
+	f.string(4, &r.Reason)
+	number(f, 5, &r.Replayed)
 }

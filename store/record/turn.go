@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/zeebo/blake3"
-	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
@@ -164,133 +163,42 @@ func ReadHistoryNote(value []byte) (n HistoryNote, ok bool) {
 	return n, true
 }
 
-// Field numbers are listed in FORMAT.md. A new field takes the next number.
-
-func (t *StoredTurn) writeFields(w *fieldWriter) {
-	t.writeHead(w)
-	for i := range t.Messages {
-		t.Messages[i].write(w, fieldMessage)
-	}
-	for i := range t.Answer {
-		t.Answer[i].write(w, fieldAnswer)
-	}
-}
-
 // Fields with the text of a turn.
 const (
 	fieldMessage = 9
 	fieldAnswer  = 10
 )
 
-// writeHead writes everything except the text.
-func (t *StoredTurn) writeHead(w *fieldWriter) {
-	w.text(1, t.Exchange)
-	w.time(2, t.Started)
-	w.number(3, int64(t.Outcome))
-	w.text(4, t.Model)
-	w.text(5, t.Parent)
-	w.flag(6, t.Branch)
-	w.text(7, t.Continued)
-	w.number(8, int64(t.Known))
-	w.number(11, t.AnswerUnread)
-	w.text(12, t.Error)
-	for i := range t.Histories {
-		w.bytes(13, t.Histories[i][:])
-	}
-	w.key(14, t.Reply)
+func (t *StoredTurn) fields(f *fieldCodec) {
+	f.string(1, &t.Exchange)
+	f.time(2, &t.Started)
+	f.outcome(3, &t.Outcome)
+	f.string(4, &t.Model)
+	f.string(5, &t.Parent)
+	f.flag(6, &t.Branch)
+	f.string(7, &t.Continued)
+	number(f, 8, &t.Known)
+	number(f, 11, &t.AnswerUnread)
+	f.string(12, &t.Error)
+	f.hashes(13, &t.Histories)
+	f.bytes(14, &t.Reply)
+	messages(f, fieldMessage, &t.Messages)
+	messages(f, fieldAnswer, &t.Answer)
 }
 
-func (t *StoredTurn) readField(r *fieldReader) {
-	switch r.field {
-	case 1:
-		t.Exchange = r.string()
-	case 2:
-		t.Started = r.time()
-	case 3:
-		t.Outcome = r.outcome()
-	case 4:
-		t.Model = r.string()
-	case 5:
-		t.Parent = r.string()
-	case 6:
-		t.Branch = r.flag()
-	case 7:
-		t.Continued = r.string()
-	case 8:
-		t.Known = int(r.number())
-	case fieldMessage:
-		t.Messages = append(t.Messages, Message{})
-		r.into(&t.Messages[len(t.Messages)-1])
-	case fieldAnswer:
-		t.Answer = append(t.Answer, Message{})
-		r.into(&t.Answer[len(t.Answer)-1])
-	case 11:
-		t.AnswerUnread = r.number()
-	case 12:
-		t.Error = r.string()
-	case 13:
-		var h HistoryHash
-		if copy(h[:], r.bytes()) < len(h) || r.stop-r.start != len(h) {
-			r.fail()
-		}
-		t.Histories = append(t.Histories, h)
-	case 14:
-		t.Reply = r.bytes()
-	}
+func (m *Message) fields(f *fieldCodec) {
+	f.string(1, &m.Role)
+	messages(f, 2, &m.Parts)
 }
 
-func (m *Message) write(w *fieldWriter, field protowire.Number) {
-	at := w.begin(field)
-	w.text(1, m.Role)
-	for i := range m.Parts {
-		m.Parts[i].write(w, 2)
-	}
-	w.end(at)
-}
-
-func (m *Message) readField(r *fieldReader) {
-	switch r.field {
-	case 1:
-		m.Role = r.string()
-	case 2:
-		m.Parts = append(m.Parts, Part{})
-		r.into(&m.Parts[len(m.Parts)-1])
-	}
-}
-
-func (p *Part) write(w *fieldWriter, field protowire.Number) {
-	at := w.begin(field)
-	w.text(1, p.Kind)
-	w.text(2, p.Text)
-	w.text(3, p.CallID)
-	w.text(4, p.Name)
-	w.text(5, p.Arguments)
-	w.flag(6, p.Failed)
-	w.text(7, p.MediaType)
-	w.number(8, p.Bytes)
-	w.text(9, p.URL)
-	w.end(at)
-}
-
-func (p *Part) readField(r *fieldReader) {
-	switch r.field {
-	case 1:
-		p.Kind = r.string()
-	case 2:
-		p.Text = r.string()
-	case 3:
-		p.CallID = r.string()
-	case 4:
-		p.Name = r.string()
-	case 5:
-		p.Arguments = r.string()
-	case 6:
-		p.Failed = r.flag()
-	case 7:
-		p.MediaType = r.string()
-	case 8:
-		p.Bytes = r.number()
-	case 9:
-		p.URL = r.string()
-	}
+func (p *Part) fields(f *fieldCodec) {
+	f.string(1, &p.Kind)
+	f.string(2, &p.Text)
+	f.string(3, &p.CallID)
+	f.string(4, &p.Name)
+	f.string(5, &p.Arguments)
+	f.flag(6, &p.Failed)
+	f.string(7, &p.MediaType)
+	number(f, 8, &p.Bytes)
+	f.string(9, &p.URL)
 }

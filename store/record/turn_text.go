@@ -78,26 +78,25 @@ func TextOver(x *Exchange, r *Digest) *TurnText {
 		return nil
 	}
 	index, steps := delta.NewIndex(source), buffer.Get(1<<10)
-	w := newFieldWriter(size + 4<<10)
+	f := writingTo(buffer.Get(size + 4<<10))
 	t.offsets = slices.Grow(t.room[:0], len(r.Messages)-t.first+1)
 	for i := t.first; i < len(r.Messages); i++ {
-		from := len(w.record)
-		r.Messages[i].write(w, fieldMessage)
+		from := len(f.record)
+		f.embedded(fieldMessage, &r.Messages[i])
 		t.offsets = append(t.offsets, len(steps))
-		steps = index.Append(steps, w.record[from:])
+		steps = index.Append(steps, f.record[from:])
 	}
-	from := len(w.record)
-	for i := range r.Answer {
-		r.Answer[i].write(w, fieldAnswer)
-	}
+	from := len(f.record)
+	messages(f, fieldAnswer, &r.Answer)
 	t.offsets = append(t.offsets, len(steps))
-	steps = index.Append(steps, w.record[from:])
-	if len(steps) < len(w.record)/2 {
+	steps = index.Append(steps, f.record[from:])
+	if len(steps) < len(f.record)/2 {
 		t.steps = bytes.Clone(steps)
 	}
 	index.Release()
 	buffer.Put(steps)
-	w.release()
+	buffer.Put(f.record)
+	f.release()
 	if t.steps == nil {
 		return nil
 	}
@@ -128,12 +127,13 @@ func textSize(messages []Message) (size int) {
 // least t.first.
 func appendTurnText(dst []byte, turn *StoredTurn, t *TurnText, from int) []byte {
 	head := *turn
-	head.Exchange = "" // the key contains it
-	w := newFieldWriter(1 << 10)
-	head.writeHead(w)
-	dst = binary.AppendUvarint(dst, uint64(len(w.record)))
-	dst = append(dst, w.record...)
-	w.release()
+	head.Exchange, head.Messages, head.Answer = "", nil, nil // the key contains the id, and the delta the text
+	f := writingTo(buffer.Get(1 << 10))
+	head.fields(f)
+	dst = binary.AppendUvarint(dst, uint64(len(f.record)))
+	dst = append(dst, f.record...)
+	buffer.Put(f.record)
+	f.release()
 	return blob.AppendEncoded(t.base.append(dst), t.steps[t.offsets[from-t.first]:])
 }
 

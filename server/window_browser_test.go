@@ -104,7 +104,7 @@ func TestABrowserAtTheWindow(t *testing.T) {
 	})
 	b.story("every view fits its screen and keeps nobody out, light and dark", func(t *testing.T) {
 		h := windowed(t)
-		said := h.post(messages.path, with(messages.said(responses.model, "Be brief.", sim("Why does the retry fail?", "It holds the **lock**. <script>window.broken=1</script> ![x](http://198.51.100.1/x.png)")), `"top_k":40`), "X-Service-Chat-Key", "k")
+		said := h.post(messages.path, with(messages.said(responses.model, "Be brief.", sim("Why does the retry fail?", "It holds the **lock**. <script>window.broken=1</script> ![x](http://198.51.100.1/x.png)\\n\\n```go\\nreturn \\\"<b>\\\" // soon\\n```\\n")), `"top_k":40`), "X-Service-Chat-Key", "k")
 		session := said.header.Get("X-Service-Session-ID")
 		h.turns(session)
 		h.limit(store.Limits{Budget: store.Budget{Day: record.Dollar}})
@@ -131,6 +131,8 @@ func TestABrowserAtTheWindow(t *testing.T) {
 			b.finds(`!document.querySelector('[aria-busy=true]')`, "all of it")
 			b.fits(view.path)
 		}
+		b.visit("/ui/sessions/" + session)
+		b.finds(`['kw return', 'str "<b>"', 'com // soon'].every((part) => [...document.querySelectorAll('.markdown pre span')].some((e) => e.className + ' ' + e.innerText === part))`, "code in colors")
 		if evaluate[bool](b, `window.broken === 1`) {
 			t.Error("a script in a model's answer was run")
 		}

@@ -3,13 +3,14 @@
 import { marked } from 'marked';
 import { useMemo, useState } from 'preact/hooks';
 import { clean, Copy, html } from './base.js';
+import { colored } from './code.js';
 import { laidOut } from './json.js';
 
 const longText = 20000; // characters that are shown at once
 
 const allowed = {
-  ALLOWED_TAGS: ['p', 'br', 'hr', 'b', 'strong', 'i', 'em', 'del', 's', 'code', 'pre', 'blockquote', 'ul', 'ol', 'li', 'table', 'thead', 'tbody', 'tr', 'th', 'td', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'a', 'sup', 'sub'],
-  ALLOWED_ATTR: ['href', 'start', 'align'],
+  ALLOWED_TAGS: ['p', 'span', 'br', 'hr', 'b', 'strong', 'i', 'em', 'del', 's', 'code', 'pre', 'blockquote', 'ul', 'ol', 'li', 'table', 'thead', 'tbody', 'tr', 'th', 'td', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'a', 'sup', 'sub'],
+  ALLOWED_ATTR: ['href', 'start', 'align', 'class'], // classes are this page's own: markup of a text is escaped
   ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
 };
 
@@ -28,6 +29,7 @@ function prepare() {
     renderer: {
       image: ({ href, text }) => '<code>[image: ' + escape(text || href) + ']</code>', // is not loaded: that alone would tell its host something
       html: ({ text }) => escape(text),
+      code: ({ text, lang }) => '<pre><code>' + colored(text, lang, escape) + '</code></pre>',
     },
   });
 }

@@ -114,6 +114,9 @@ func TestABrowserReadsTheStoryOfASession(t *testing.T) {
 	})
 	b.story("a day in one look says what is left, what failed, and who spent what", func(t *testing.T) {
 		h := windowed(t)
+		for range 2 { // keys of one label, such as those of a wrapped agent
+			h.do(http.MethodPost, chat.path, chat.body(`text "hi"`, false), "X-Service-API-Key", h.createKey("acme", store.ScopeWrite))
+		}
 		h.working()
 		b.open(h, h.invite())
 		b.shows("Mend the lock.")
@@ -121,6 +124,7 @@ func TestABrowserReadsTheStoryOfASession(t *testing.T) {
 		for _, text := range []string{"Left open", "Remove line 7", "Failed, and not seen to pass since", "lock.go:7 is unused", "The lock is mended.", "Who spent what", "src"} {
 			b.shows(text)
 		}
+		b.finds(`[...document.querySelectorAll('.spent td:first-child')].filter((e) => e.innerText === 'test').length === 1`, "one line for the keys of a label")
 		b.fits("/ui/today")
 	})
 	b.story("what broke the cache is named, with its price", func(t *testing.T) {

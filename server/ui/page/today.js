@@ -5,6 +5,7 @@ import { ago, clean, cost, costTitle, Empty, full, html, Link, money, Problem, p
 import { Cost } from './cache.js';
 import { Story } from './story.js';
 import { spent } from './subagents.js';
+import { byLabel, sum } from './usage.js';
 
 const day = 864e5;
 const midnight = (back) => {
@@ -66,14 +67,8 @@ function Spending({ account, since }) {
   const { data: keys } = useLoad('/v1/admin/keys?account=' + encodeURIComponent(account));
   if (!usage || !usage.data.length) return null;
   const label = (id) => clean(((keys && keys.data) || []).map((k) => (k.id === id ? k.label : '')).join('')) || id;
-  const spenders = new Map(); // keys of one label, such as those of wrapped agents, are one
-  for (const l of usage.data) {
-    const name = clean(l.label) || label(l.key) || '–';
-    const sum = spenders.get(name) || { requests: 0, errors: 0, usd: 0 };
-    spenders.set(name, { requests: sum.requests + l.requests, errors: sum.errors + (l.errors || 0), usd: sum.usd + (l.cost.usd || 0) + (l.cost.notional_usd || 0) });
-  }
   const ending = ((keys && keys.data) || []).filter((k) => !k.revoked && (k.limits || {}).budget_usd_month > 0).map((k) => [k, (((used && used.data) || []).find((l) => l.key === k.id) || { cost: { usd: 0 } }).cost.usd / k.limits.budget_usd_month]).filter(([, share]) => share >= 0.8);
   return html`<h2>Who spent what</h2>
-    <table class="spent"><tbody>${[...spenders].sort((a, b) => b[1].usd - a[1].usd).slice(0, 8).map(([name, l]) => html`<tr><td>${name}</td><td class="num">${l.requests} requests</td><td class="num">${l.errors ? html`<span class="bad">${l.errors} failed</span>` : ''}</td><td class="num">${money(l.usd)}</td></tr>`)}</tbody></table>
+    <table class="spent"><tbody>${byLabel(usage.data).slice(0, 8).map((l) => html`<tr><td>${clean(l.label) || label(l.key) || '–'}</td><td class="num">${l.requests} requests</td><td class="num">${l.errors ? html`<span class="bad">${l.errors} failed</span>` : ''}</td><td class="num">${money(sum(l))}</td></tr>`)}</tbody></table>
     ${ending.map(([k, share]) => html`<p class="warn-box">The budget of <b>${clean(k.label) || k.id}</b> for this month is used to ${Math.round(share * 100)} %.</p>`)}`;
 }

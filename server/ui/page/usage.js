@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import { api, cost, costTitle, count, Empty, html, input, lasted, money, percent, Problem, project, save, setQuery, useAddress, useLoad, clean } from './base.js';
+import { api, cached, cost, costTitle, count, Empty, html, input, lasted, money, percent, Problem, project, save, setQuery, useAddress, useLoad, clean } from './base.js';
 import { Cost } from './cache.js';
 
 export const spans = [['1d', 'a day', 1], ['7d', '7 days', 7], ['30d', '30 days', 30], ['90d', '90 days', 90]];
@@ -38,7 +38,9 @@ export function Usage() {
     const blob = new Blob([[head, ...rows].map((r) => r.map(cell).join(',')).join('\r\n') + '\r\n'], { type: 'text/csv' });
     save(blob, 'usage.csv');
   };
-  const rank = new Map(((by && by.data) || []).map((l, i) => [l[split] || '', Math.min(i, colors - 1)]));
+  const lines = (answer) => (!answer ? [] : split === 'key' ? byLabel(answer.data) : answer.data);
+  const ranked = lines(by);
+  const rank = new Map(ranked.map((l, i) => [l[split] || '', Math.min(i, colors - 1)]));
   return html`<section class="usage" aria-busy=${!over}>
     <div class="bar-top"><h1>Usage</h1>
       <div class="filters">
@@ -56,13 +58,28 @@ export function Usage() {
         <div><dt>requests</dt><dd>${count(total.requests)} <small>${total.errors ? count(total.errors) + ' failed' : ''}</small></dd></div>
         <div><dt>first byte</dt><dd>${total.first_byte_p50 ? lasted(total.first_byte_p50) : '–'} <small>${total.first_byte_p95 ? 'p95 ' + lasted(total.first_byte_p95) : ''}</small></dd></div>
       </dl>
-      <${Chart} lines=${over.data} step=${step} split=${split} since=${since} days=${days} rank=${rank} />
+      <${Chart} lines=${lines(over)} step=${step} split=${split} since=${since} days=${days} rank=${rank} />
       ${total.cost.unpriced > 0 && html`<p class="hint">${total.cost.unpriced} ${total.cost.unpriced === 1 ? 'request has' : 'requests have'} no known price; add one under <code>prices</code> in <code>models_file</code>.</p>`}
       ${total.cost.notional_usd > 0 && html`<p class="hint">${money(total.cost.notional_usd)} of it is the list price of what was imported, or paid with callers’ own credentials.</p>`}
       <div class="scroll" tabindex="0" role="region" aria-label=${'By ' + split}><table><thead><tr><th>${split}</th><th class="num">cost</th><th class="num">share</th><th class="num">saved</th><th class="num">requests</th><th class="num">failed</th><th class="num">in</th><th class="num">cached</th><th class="num">out</th><th class="num">p50</th><th class="num">p95</th></tr></thead>
-        <tbody>${((by && by.data) || []).map((l) => html`<tr><td title=${l[split] || ''}><i class=${'swatch c' + rank.get(l[split] || '')}></i>${clean(split === 'project' ? project(l[split]) : (split === 'key' && l.label) || l[split]) || '–'}</td><td class="num" title=${costTitle(l.cost)}>${cost(l.cost)}</td><td class="num">${percent(sum(l) / (sum(total) || 1))}</td><td class="num">${money(l.cost.saved_usd || 0)}</td><td class="num">${count(l.requests)}</td><td class="num">${l.errors || ''}</td><td class="num">${count(input(l.usage))}</td><td class="num">${percent(l.cache_share)}</td><td class="num">${count(l.usage.output || 0)}</td><td class="num">${l.first_byte_p50 ? lasted(l.first_byte_p50) : ''}</td><td class="num">${l.first_byte_p95 ? lasted(l.first_byte_p95) : ''}</td></tr>`)}</tbody></table></div>`}
+        <tbody>${ranked.map((l) => html`<tr><td title=${l[split] || ''}><i class=${'swatch c' + rank.get(l[split] || '')}></i>${clean(split === 'project' ? project(l[split]) : (split === 'key' && l.label) || l[split]) || '–'}</td><td class="num" title=${costTitle(l.cost)}>${cost(l.cost)}</td><td class="num">${percent(sum(l) / (sum(total) || 1))}</td><td class="num">${money(l.cost.saved_usd || 0)}</td><td class="num">${count(l.requests)}</td><td class="num">${l.errors || ''}</td><td class="num">${count(input(l.usage))}</td><td class="num">${percent(l.cache_share)}</td><td class="num">${count(l.usage.output || 0)}</td><td class="num">${l.first_byte_p50 ? lasted(l.first_byte_p50) : ''}</td><td class="num">${l.first_byte_p95 ? lasted(l.first_byte_p95) : ''}</td></tr>`)}</tbody></table></div>`}
     <${Cost} path=${'/v1/memory/cache?since=' + from} title="What broken caches cost" />
   </section>`;
+}
+
+const add = (a = {}, b = {}) => Object.fromEntries(Object.keys({ ...a, ...b }).map((name) => [name, (a[name] || 0) + (b[name] || 0)]));
+
+// byLabel puts lines of keys with one label together, such as those of wrapped agents; the costliest come first.
+export function byLabel(lines) {
+  const all = new Map();
+  for (const l of lines) {
+    const key = l.label || l.key || '';
+    const at = (l.day || l.hour || '') + ' ' + key;
+    const one = all.get(at);
+    const usage = one && add(one.usage, l.usage);
+    all.set(at, one ? { ...one, requests: one.requests + l.requests, errors: (one.errors || 0) + (l.errors || 0), usage, cost: add(one.cost, l.cost), cache_share: cached(usage), first_byte_p50: 0, first_byte_p95: 0 } : { ...l, key });
+  }
+  return [...all.values()].sort((a, b) => sum(b) - sum(a));
 }
 
 export const sum = (l) => (l.cost.usd || 0) + (l.cost.notional_usd || 0);

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/bench/work"
 	"github.com/mnemeproxy/mneme/server/history"
+	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store/search/localhash"
 )
 
@@ -45,6 +46,9 @@ func evaluateWork(ctx context.Context, out io.Writer, seed uint64) (below bool, 
 	defer func() { err = errors.Join(err, h.close()) }()
 	w := work.Generate(seed, "/home/ann", time.Now().Add(-workedUntil), workSessions)
 	if err := h.importWork(ctx, w); err != nil {
+		return false, err
+	}
+	if below, err = h.judgeUnasked(ctx, out, w); err != nil {
 		return false, err
 	}
 	asked, answered, own := map[string]int{}, map[string]int{}, 0
@@ -96,6 +100,50 @@ func evaluateWork(ctx context.Context, out io.Writer, seed uint64) (below bool, 
 		fmt.Fprintf(out, "BELOW THE GATE: the answers to %s have to say what is asked in %.2f, in %.2f of each kind, and nothing of the conversation that asks\n", workName, leastAnswered, leastOfKind)
 	}
 	return below, nil
+}
+
+// judgeUnasked judges what an agent is told that has not asked: of questions that are answered in its project, of those that are not, and of
+// those of other memories.
+func (h *harness) judgeUnasked(ctx context.Context, out io.Writer, w *work.Work) (below bool, err error) {
+	m := recall.New(recall.Over(h.store), recall.Options{Deadline: time.Minute, Age: 10 * workedUntil * 365})
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "unasked\tquestions\tspeaks\tsays the value\tof those it speaks to\t")
+	judge := func(name string, questions []work.Question) (spoken float64) {
+		spoke, said := 0, 0
+		for i := range questions {
+			q := &questions[i]
+			text := m.Recall(ctx, &recall.Query{Account: workAccount, Prompt: q.Text, Project: q.Project, Wide: q.Project == ""}).Text
+			if text == "" {
+				continue
+			}
+			spoke++
+			if len(q.Values) > 0 && held(text, q.Values) == len(q.Values) {
+				said++
+			} else if len(q.Values) > 0 && os.Getenv("EVAL_SHOW") != "" {
+				fmt.Fprintf(out, "without the value: %s %q %q\n%s\n", q.Kind, q.Text, q.Values, text)
+			}
+			if os.Getenv("EVAL_SHOW") != "" && len(q.Values) == 0 {
+				fmt.Fprintf(out, "spoke: %s %q\n%s\n", q.Kind, q.Text, text)
+			}
+		}
+		fmt.Fprintf(table, "%s\t%d\t%.3f\t%.3f\t%.3f\t\n", name, len(questions), share(spoke, len(questions)), share(said, len(questions)), share(said, spoke))
+		return share(spoke, len(questions))
+	}
+	byKind := make(map[string][]work.Question)
+	for _, q := range w.Absent {
+		byKind[q.Kind] = append(byKind[q.Kind], q)
+	}
+	for _, q := range foreignTo(&set{name: workName}) {
+		byKind["foreign"] = append(byKind["foreign"], work.Question{Kind: "foreign", Text: q.Text})
+	}
+	judge("on record", w.Questions)
+	for _, kind := range slices.Sorted(maps.Keys(byKind)) {
+		below = judge(kind, byKind[kind]) > mostUnasked || below
+	}
+	if below {
+		fmt.Fprintf(out, "BELOW THE GATE: unasked, recall on %s has to be silent but for %.2f of the questions that nothing answers\n", workName, mostUnasked)
+	}
+	return below, table.Flush()
 }
 
 // importWork imports the sessions as Claude Code and Codex have written them.

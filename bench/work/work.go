@@ -15,6 +15,8 @@ type Session struct {
 	Project string
 	Began   time.Time
 	Rounds  []Round
+
+	name string // that its matter is about
 }
 
 // Round is what was asked, the steps to the answer, and the answer.
@@ -40,17 +42,23 @@ type Question struct {
 type Work struct {
 	Sessions  []Session
 	Questions []Question
+	Absent    []Question // that nothing on record in their projects answers
 }
 
 // projects are directories below the developer's home.
 var projects = []string{"shop", "ledger", "fleet", "atlas", "courier", "harbor"}
 
-// Generate makes the work that a seed stands for, which ends before a time. Each of the projects has so many sessions.
+// Generate makes the work that a seed stands for, which ends before a time. Each of the projects has so many sessions, and one more has
+// half as many, in which nothing happens.
 func Generate(seed uint64, home string, end time.Time, sessions int) *Work {
 	g := &generator{random: rand.New(rand.NewPCG(seed, 31)), home: home, end: end}
 	for n := range projects {
 		g.project(home+"/"+projects[n], sessions)
 	}
+	for n := range projects {
+		g.absent(home + "/" + projects[n])
+	}
+	g.quietProject(home+"/"+quiet, sessions/2)
 	return &g.Work
 }
 
@@ -83,15 +91,16 @@ const span = 170 * 24 * time.Hour
 // project is the work in one directory: each matter of the project in a session of its own, the others chores.
 func (g *generator) project(directory string, sessions int) {
 	list := make([][]Round, sessions)
+	names := make([]string, sessions)
 	places := g.random.Perm(sessions)
 	matters := slices.Clone(allMatters)
 	g.random.Shuffle(len(matters), func(i, j int) { matters[i], matters[j] = matters[j], matters[i] })
 	for i, m := range matters[:min(len(matters), sessions)] {
-		list[places[i]] = g.matter(&m, directory, g.day(places[i], sessions))
+		names[places[i]], list[places[i]] = g.matter(&m, directory, g.day(places[i], sessions))
 	}
 	for i := range list {
 		began := g.day(i, sessions)
-		s := Session{Project: directory, Began: began}
+		s := Session{Project: directory, Began: began, name: names[i]}
 		for range g.random.IntN(3) {
 			s.Rounds = append(s.Rounds, g.chore())
 		}
@@ -122,14 +131,15 @@ type matter struct {
 	now          string // an answer in a later round that replaces the one before; the values stand in it
 }
 
-func (g *generator) matter(m *matter, directory string, day time.Time) []Round {
+func (g *generator) matter(m *matter, directory string, day time.Time) (name string, rounds []Round) {
 	a, b := "", ""
 	if len(m.alternatives) > 0 {
 		at := g.random.Perm(len(m.alternatives))
 		a, b = m.alternatives[at[0]], m.alternatives[at[1]]
 	}
 	number := 12 + g.random.IntN(900)
-	fill := strings.NewReplacer("{name}", g.word(), "{other}", g.word(), "{a}", a, "{b}", b, "{n}", fmt.Sprint(number), "{m}", fmt.Sprint(number+1+g.random.IntN(90)),
+	name = g.word()
+	fill := strings.NewReplacer("{name}", name, "{other}", g.word(), "{a}", a, "{b}", b, "{n}", fmt.Sprint(number), "{m}", fmt.Sprint(number+1+g.random.IntN(90)),
 		"{day}", day.Format(time.DateOnly), "{month}", day.Format("January"))
 	r := Round{Asked: fill.Replace(m.asked), Answered: fill.Replace(m.answered)}
 	if !m.bare {
@@ -141,7 +151,7 @@ func (g *generator) matter(m *matter, directory string, day time.Time) []Round {
 	for _, s := range m.steps {
 		r.Steps = append(r.Steps, Step{fill.Replace(s.Saying), fill.Replace(s.Command), fill.Replace(s.Output), s.Failed})
 	}
-	rounds := []Round{r}
+	rounds = []Round{r}
 	if m.now != "" {
 		rounds = append(rounds, g.chore(), Round{Asked: fill.Replace("About {name} again: that was not good enough, change it."), Steps: []Step{g.look()}, Answered: g.remarks(5) + fill.Replace(m.now) + " " + g.remarks(5)})
 	}
@@ -150,7 +160,7 @@ func (g *generator) matter(m *matter, directory string, day time.Time) []Round {
 		q.Values = append(q.Values, fill.Replace(value))
 	}
 	g.Questions = append(g.Questions, q)
-	return rounds
+	return name, rounds
 }
 
 func (g *generator) remarks(most int) string {

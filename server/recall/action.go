@@ -102,7 +102,7 @@ func (d *digest) naming(ctx context.Context, file string) (list []decision, err 
 	base := path.Base(file)
 	found, err := d.engine.Search(ctx, d.query.Account, &search.Request{
 		Query: base, Syntax: search.Plain, Mode: search.Lexical, Limit: decidedTurns,
-		Demand: &lexical.Demand{Share: nameCoverage, Enough: func(lexical.Covered) bool { return true }},
+		Demand: &lexical.Demand{Share: someNames, Enough: func(lexical.Covered) bool { return true }},
 		Filter: search.Filter{And: append(d.scope(), search.Filter{Field: "kind", Op: "eq", Value: "decided"})},
 	})
 	if err != nil {

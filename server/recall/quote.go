@@ -66,23 +66,40 @@ func (r *quotable) held(w *lexical.Weights) lexical.Covered {
 
 // says is the rule of silence: whether what would be quoted holds enough of the question. A question that contains names is
 // about them: a record that holds all of them needs fewer of the other words, and one that holds none never counts. For
-// other questions the person's words have to hold enough, or one passage of the answer: a long answer holds most common words
-// by chance. One word alone never decides.
+// other questions a passage of the person's words has to hold enough, or one of the answer: a long text holds most common words
+// by chance, and two words stand together by chance more often than four. One word alone never decides.
 func (a *question) says(r *quotable, w *lexical.Weights) bool {
 	if w.Names > 0 {
 		a.choose(r, w)
 		c := r.held(w)
-		return c.Names == w.Names && c.Share >= nameCoverage/2 || c.Names > 0 && c.Share >= nameCoverage
+		return c.Names == w.Names && c.Share >= allNames || c.Names > 0 && c.Share >= someNames
 	}
-	least := a.opts.Coverage
-	if w.Absent > 0 {
-		least = max(least, absentCoverage) // what it is about may be what no record has
-	}
-	if c := w.Held(lexical.Cut(r.Asked, maxSaid)); c.Share >= least && c.Words >= leastHeld {
-		return true
+	if r.note || r.Answered != "" { // the question alone, in the same words, tells nothing
+		if c, _, _ := w.Passage(lexical.Cut(r.Asked, maxSaid), passageBytes); saidByPerson.met(c, w) {
+			return true
+		}
 	}
 	c, _, _ := w.Passage(lexical.Cut(r.Said, maxSaid), passageBytes)
-	return c.Share >= a.opts.Passage && c.Words >= leastHeld
+	return saidInAnswer.met(c, w)
+}
+
+// bar is the least share of a question that a passage has to hold, by how many of the question's words it holds.
+type bar [mostBarred + 1]float64
+
+const (
+	mostBarred = 4   // as many words or more
+	never      = 2.0 // no passage holds that much
+)
+
+// Few words together may be chance, so they have to be nearly all of the question. An answer has many more passages than a question.
+var (
+	saidByPerson = bar{never, never, 0.8, 0.65, 0.55}
+	saidInAnswer = bar{never, never, never, 0.9, 0.7}
+)
+
+// met reports whether a passage holds enough. If no record has one of the question's words, one less counts: the question may be about it.
+func (b *bar) met(c lexical.Covered, w *lexical.Weights) bool {
+	return c.Share >= b[max(min(c.Words-min(w.Absent, 1), mostBarred), 0)]
 }
 
 // entry makes the entry of a record.
@@ -193,7 +210,7 @@ func (a *question) commands(x *record.ExchangeInfo, opened, answered string) (li
 const (
 	quoteBytes   = 400  // of an answer, and of a person's words
 	mostQuoted   = 1200 // of an answer where it is asked for and few come close
-	passageBytes = 600  // 100 words
+	passageBytes = 250  // 40 words
 	maxSaid      = 32 << 10
 )
 

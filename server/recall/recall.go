@@ -150,11 +150,10 @@ const (
 	MaxTokens       = 2000 // the most that may be asked for
 	SessionTokens   = 2000 // of all texts of one session
 	defaultDeadline = 50 * time.Millisecond
-	askedDeadlines  = 40 // deadlines that pass where it is asked for
-	defaultCoverage = 0.55
-	defaultPassage  = 0.8
-	absentCoverage  = 0.6 // least coverage by a person's words if no record has one of the question's words
-	nameCoverage    = 0.7 // least coverage of a record that holds some of the names; half of that if it holds all
+	askedDeadlines  = 40   // deadlines that pass where it is asked for
+	leastCoverage   = 0.55 // of a record without a name: see [bar]
+	allNames        = 0.5  // least coverage of a record that holds all names of the question
+	someNames       = 0.7  // of one that holds some of them
 	defaultAge      = 90 * 24 * time.Hour
 	maxEntries      = 12
 	mostRounds      = 16 // read to choose the entries from
@@ -175,8 +174,6 @@ type Options struct {
 	Requests Requests // whether requests get recalled text
 	Accounts []string // whose requests get it without asking
 
-	Coverage float64       // least coverage by a person's words
-	Passage  float64       // least coverage by a passage of an answer
 	Deadline time.Duration // for a decision
 	Age      time.Duration // of the oldest recalled exchange
 	Clock    func() time.Time
@@ -204,12 +201,6 @@ var _ Recaller = (*Memory)(nil)
 
 // New returns a recaller. It needs no closing: abandoned searches end with the index.
 func New(e Engine, o Options) *Memory {
-	if o.Coverage == 0 {
-		o.Coverage = defaultCoverage
-	}
-	if o.Passage == 0 {
-		o.Passage = defaultPassage
-	}
 	if o.Deadline == 0 {
 		o.Deadline = defaultDeadline
 	}
@@ -447,7 +438,7 @@ func (a *question) quoteSize(hits []search.Hit) int {
 // enough is a bound for the rule of silence that the turns of a search are held to: see [question.says].
 func (a *question) enough(names bool) func(lexical.Covered) bool {
 	return func(c lexical.Covered) bool {
-		return names && c.Names > 0 || c.Share >= a.opts.Coverage && c.Words+c.Names >= leastHeld
+		return names && c.Names > 0 || c.Share >= leastCoverage && c.Words+c.Names >= leastHeld
 	}
 }
 
@@ -482,7 +473,7 @@ func (a *question) search(ctx context.Context, names int) (*search.Answer, error
 	if a.query.Asked {
 		r.Mode, r.Limit = search.Auto, askedCandidates
 	} else {
-		r.Demand = &lexical.Demand{Share: min(nameCoverage/2, a.opts.Coverage), Name: names > 0, Enough: a.enough(names > 0)}
+		r.Demand = &lexical.Demand{Share: min(allNames, leastCoverage), Name: names > 0, Enough: a.enough(names > 0)}
 	}
 	return a.engine.Search(ctx, a.query.Account, r)
 }

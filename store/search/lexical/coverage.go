@@ -47,8 +47,18 @@ func isName(identifier string) bool {
 }
 
 // asks are stems of words with which a question asks, and which its answer need not have.
-var asks = map[string]bool{
-	"choos": true, "chose": true, "chosen": true, "choic": true, "decid": true, "decis": true, "pleas": true, "again": true, "remind": true,
+var asks = setOf(`
+	choos chose chosen choic decid decis pleas again remind rememb know tell told sai said mention talk happen
+	becom deal handl make made do done did get got go need can must still ever befor current
+	last previou mani much us wai thing kind type sort reason caus command method name outcom right come
+	came`)
+
+func setOf(words string) map[string]bool {
+	set := make(map[string]bool)
+	for _, word := range strings.Fields(words) {
+		set[word] = true
+	}
+	return set
 }
 
 func (c *Covered) add(t *coverTerm) {

@@ -21,7 +21,7 @@ type weight struct {
 }
 
 // commonName is the share of an account's documents above which a name says no more than a word.
-const commonName = 0.1
+const commonName = 0.02
 
 // Weights weighs the words of a query in an account.
 func (s *Searcher) Weights(q *Query) (*Weights, error) {

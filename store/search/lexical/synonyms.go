@@ -23,6 +23,7 @@ const (
 type otherWords struct {
 	term     string
 	written  string
+	english  bool
 	synonyms []otherWord
 }
 
@@ -52,8 +53,8 @@ func (q *Query) otherWords() []otherWords {
 			if english {
 				known++
 			}
-			if !name && len(found) > 0 && len(q.others) < maxQueryTerms {
-				q.addOthers(word, found)
+			if !name && (len(found) > 0 || !english) && len(q.others) < maxQueryTerms {
+				q.addOthers(word, english, found)
 			}
 		})
 	}
@@ -63,12 +64,12 @@ func (q *Query) otherWords() []otherWords {
 	return q.others
 }
 
-func (q *Query) addOthers(word string, found []synonyms.Synonym) {
+func (q *Query) addOthers(word string, english bool, found []synonyms.Synonym) {
 	term, ok := stem([]byte(word))
 	if !ok || slices.ContainsFunc(q.others, func(o otherWords) bool { return o.term == term }) {
 		return
 	}
-	o := otherWords{term: term, written: word}
+	o := otherWords{term: term, written: word, english: english}
 	for _, s := range found {
 		other, ok := stem([]byte(s.Word))
 		if ok && other != term && !slices.ContainsFunc(o.synonyms, func(w otherWord) bool { return w.term == other }) {
@@ -133,10 +134,19 @@ func commonFrom(documents uint64) uint64 { return max(documents/commonSynonym, f
 func (q *Query) scoreSynonyms(s *Searcher, held heldWords, into *scores) error {
 	common := commonFrom(s.totals.Documents)
 	q.used = nil
+	unknown := 0
 	for _, o := range q.otherWords() {
 		word := held[o.term]
 		if word.frequency > common {
 			continue
+		}
+		if o.mistyped(word) && unknown < mistypedWords {
+			unknown++
+			found, err := s.near(o.written, o.term, word.frequency)
+			if err != nil {
+				return err
+			}
+			o.synonyms = slices.Concat(found, o.synonyms)
 		}
 		for _, field := range [...]field{fieldText, fieldOwn} {
 			var best scores

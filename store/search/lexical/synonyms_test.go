@@ -2,6 +2,7 @@ package lexical
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -59,6 +60,31 @@ func TestAQuestionFindsWhatWasSaidInOtherWords(t *testing.T) {
 	}
 	if !slices.Contains(used, "automobile=car") {
 		t.Errorf("used %v, want automobile=car among them", used)
+	}
+}
+
+func TestAMistypedWordOfAQuestionFindsTheWordNearIt(t *testing.T) {
+	texts := []string{
+		"Backups are compressed with zstd.",
+		"The weather was fine all week.",
+		"Lampreys are fish.",
+	}
+	for query, want := range map[string]string{
+		"which compresion do we use for it": "a", // a letter less
+		"what is the waether on that day":   "b", // two exchanged
+		"what sort of lamprreys are there":  "c", // a letter more
+		"what sort of lamprevs are there":   "c", // another letter
+		"what sort of lamprev are there":    "c",
+		"which sort of lammprevs is there":  "", // two errors
+		"which of the fxsh is there today":  "", // too short to be sure
+	} {
+		used, ids := usedFor(t, query, texts...)
+		if got := strings.Join(ids, ""); got != want {
+			t.Errorf("%q found %q by %v, want %q", query, got, used, want)
+		}
+	}
+	if used, ids := usedFor(t, "what is the weather at the waether station", append(texts, "A station for waether.")...); slices.Contains(used, "waether=weather") {
+		t.Errorf("a word that is on record was corrected: %v by %v", ids, used)
 	}
 }
 

@@ -27,7 +27,7 @@ type recountAt struct {
 }
 
 const (
-	recountedSessions = 50          // in a transaction, at most
+	recountedSessions = 20          // in a transaction, at most: nothing arrives meanwhile
 	recountedInfos    = 500         // records that are read at once
 	idSlack           = time.Minute // that the time in an exchange's id may differ from its beginning
 )

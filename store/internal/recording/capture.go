@@ -185,7 +185,7 @@ func (c *Capture) Finish(end *record.Closing) error {
 	if c.part == 0 && len(w.part) <= shortAnswer {
 		c.info.Part = w.part
 	}
-	if w.info = record.Append(buffer.Get(1<<10), c.info); c.info.Part != nil {
+	if w.info = record.Append(buffer.Get(1<<10+len(c.info.Part)), c.info); c.info.Part != nil {
 		buffer.Put(w.part)
 		c.info.Part, w.part = nil, nil
 	}

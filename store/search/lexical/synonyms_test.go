@@ -70,7 +70,7 @@ func TestAMistypedWordOfAQuestionFindsTheWordNearIt(t *testing.T) {
 		"Lampreys are fish.",
 	}
 	for query, want := range map[string]string{
-		"which compresion do we use for it": "a", // a letter less
+		"which compresion do we use for it": "a", //nolint:misspell // a letter less, on purpose
 		"what is the waether on that day":   "b", // two exchanged
 		"what sort of lamprreys are there":  "c", // a letter more
 		"what sort of lamprevs are there":   "c", // another letter

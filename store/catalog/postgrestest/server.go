@@ -286,13 +286,23 @@ func (s *Server) run(ctx context.Context) error {
 
 func (s *Server) log() string { return filepath.Join(filepath.Dir(s.dir), "log") }
 
-// Kill ends the server as a crash would.
+// Kill ends the server as a crash would. Its processes notice the end of the first one, but may answer before that, so
+// they are killed too where the system lists them.
 func (s *Server) Kill() {
 	if s.process == nil || s.process.Process == nil {
 		return
 	}
-	_ = s.process.Process.Kill() // its children notice, and end
+	first := strconv.Itoa(s.process.Process.Pid)
+	children, _ := os.ReadFile(filepath.Join("/proc", first, "task", first, "children"))
+	_ = s.process.Process.Kill()
 	<-s.ended
+	for child := range strings.FieldsSeq(string(children)) {
+		if pid, err := strconv.Atoi(child); err == nil {
+			if p, err := os.FindProcess(pid); err == nil {
+				_ = p.Kill()
+			}
+		}
+	}
 }
 
 // CPU returns the CPU time that the server and its processes have used; a benchmark is skipped if the system does not

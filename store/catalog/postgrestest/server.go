@@ -293,7 +293,7 @@ func (s *Server) Kill() {
 		return
 	}
 	first := strconv.Itoa(s.process.Process.Pid)
-	children, _ := os.ReadFile(filepath.Join("/proc", first, "task", first, "children"))
+	children, _ := os.ReadFile("/proc/" + first + "/task/" + first + "/children")
 	_ = s.process.Process.Kill()
 	<-s.ended
 	for child := range strings.FieldsSeq(string(children)) {

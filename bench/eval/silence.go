@@ -26,7 +26,7 @@ type silenceGate struct {
 }
 
 var silenceGates = []silenceGate{
-	{"memorybank-en", "", 20.0 / 99, 4.0 / 99, 3.0 / 99, 0},
+	{"memorybank-en", "", 19.0 / 99, 4.0 / 99, 3.0 / 99, 0},
 	{"agent-turns", "identifier", 0.99, 0.01, 0.01, 0.98},
 	{"agent-turns", "absent", 0, 0, 0.01, 0},
 	{"tool-output", "error", 0.85, 1, 1, 0.99},

@@ -147,7 +147,7 @@ func (b *browser) clean(t *testing.T) {
 	}
 	for _, url := range b.hosts {
 		own := slices.ContainsFunc(append(b.left, b.home), func(home string) bool {
-			return strings.HasPrefix(url, home+"/ui") || strings.HasPrefix(url, home+"/v1/") || url == home+"/favicon.ico" || strings.HasPrefix(url, "blob:"+home)
+			return strings.HasPrefix(url, home+"/ui") || strings.HasPrefix(url, home+"/v1") || url == home+"/favicon.ico" || strings.HasPrefix(url, "blob:"+home)
 		})
 		there := b.elsewhere != "" && strings.HasPrefix(url, b.elsewhere)
 		if !own && !there && url != "about:blank" {

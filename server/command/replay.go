@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -118,7 +119,11 @@ func (c *ExchangeReplay) request(ctx context.Context, x *api.Exchange, origin, k
 	var envelope codec.Envelope
 	if verb := googlesVerb(x, body); verb != "" {
 		envelope.Address(x.ModelAsked, x.Stream)
-		path = "/v1beta/models/" + strings.ReplaceAll(url.PathEscape(cmp.Or(c.Model, x.ModelAsked)), "%2F", "/") + verb
+		model := cmp.Or(c.Model, x.ModelAsked)
+		path = "/v1beta/models/" + strings.ReplaceAll(url.PathEscape(model), "%2F", "/") + verb
+		if body, err = batchFor(model, body); err != nil {
+			return nil, err
+		}
 	}
 	if err := envelope.Read(body); err != nil {
 		return nil, err
@@ -157,6 +162,23 @@ func googlesVerb(x *api.Exchange, body []byte) string {
 		return ":embedContent"
 	}
 	return ""
+}
+
+// batchFor returns a request to Google's API, whose batches name the model in each of their requests, for another model.
+func batchFor(model string, body []byte) ([]byte, error) {
+	if scan.Get(body, "requests") == nil {
+		return body, nil
+	}
+	var batch struct {
+		Requests []map[string]any `json:"requests"`
+	}
+	if err := json.Unmarshal(body, &batch); err != nil {
+		return nil, err
+	}
+	for _, r := range batch.Requests {
+		r["model"] = "models/" + model
+	}
+	return json.Marshal(batch)
 }
 
 // send streams the answer to out, and returns the id of the exchange. An error answer always goes to standard output,

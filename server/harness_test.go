@@ -445,6 +445,19 @@ func (h *harness) settled(id string) *record.Exchange {
 	return x
 }
 
+// newest returns the newest exchange of an account once there is one and it has ended.
+func (h *harness) newest(account string) *record.Exchange {
+	h.t.Helper()
+	var list []record.ExchangeInfo
+	eventually(h.t, func() error {
+		if list = h.records(account); len(list) == 0 {
+			return errors.New("nothing is on record")
+		}
+		return nil
+	})
+	return h.settled(list[0].ID)
+}
+
 // records are all exchanges of an account, newest first; "" for all accounts.
 func (h *harness) records(account string) []record.ExchangeInfo {
 	h.t.Helper()

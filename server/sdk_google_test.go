@@ -74,7 +74,7 @@ func TestGooglesSDKUnderstandsEveryFamily(t *testing.T) {
 				if err != nil || got.String() != want.String() {
 					t.Errorf("%s stream=%t %s: %v, %v; want %v", model, stream, script, got, err, want)
 				}
-				x := h.settled(h.records("acme")[0].ID)
+				x := h.newest("acme")
 				if x.Outcome != record.OutcomeComplete || x.Surface != "gemini" || x.Usage.Output != want.output || x.Session == "" || x.Stream != stream || x.ModelAsked != model {
 					t.Errorf("%s stream=%t %s: on record as %+v", model, stream, script, x.ExchangeInfo)
 				}
@@ -96,7 +96,7 @@ func TestGooglesSDKRaisesEveryError(t *testing.T) {
 			if got, err := askGoogles(context.Background(), h, model, "[[sim: "+script+"]]", true); err == nil {
 				t.Errorf("%s: %s is taken for the answer %v", model, script, got)
 			}
-			if x := h.settled(h.records("acme")[0].ID); x.Outcome != record.OutcomeUpstreamError {
+			if x := h.newest("acme"); x.Outcome != record.OutcomeUpstreamError {
 				t.Errorf("%s: %s is on record as %s", model, script, x.Outcome)
 			}
 		}
@@ -235,7 +235,7 @@ func TestGooglesClientsCountAndListModels(t *testing.T) {
 		if err != nil || counted.TotalTokens < 4 {
 			t.Errorf("%s: %v, %v", model, counted, err)
 		}
-		if x := h.settled(h.records("acme")[0].ID); x.Auxiliary != record.AuxiliaryTokens || x.Surface != "gemini" {
+		if x := h.newest("acme"); x.Auxiliary != record.AuxiliaryTokens || x.Surface != "gemini" {
 			t.Errorf("%s: on record as %+v", model, x.ExchangeInfo)
 		}
 		shown, err := client.Models.Get(context.Background(), model, nil)

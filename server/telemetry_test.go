@@ -639,7 +639,7 @@ func TestADeadReceiverOfTracesIsCountedAndLogged(t *testing.T) {
 		if answer := h.post(chat.path, chat.body("", false)); answer.status != http.StatusOK {
 			t.Errorf("HTTP %d: %s", answer.status, answer.body)
 		}
-		h.settled(h.records("acme")[0].ID)
+		h.newest("acme")
 	}
 	eventually(t, func() error {
 		if failed := metrics()[`mneme_spans_total{result="failed"}`]; failed != 9 {

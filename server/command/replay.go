@@ -164,19 +164,29 @@ func googlesVerb(x *api.Exchange, body []byte) string {
 	return ""
 }
 
-// batchFor returns a request to Google's API, whose batches name the model in each of their requests, for another model.
+// batchFor returns a request to Google's API for another model. A batch names the model in each of its requests.
 func batchFor(model string, body []byte) ([]byte, error) {
 	if scan.Get(body, "requests") == nil {
 		return body, nil
 	}
-	var batch struct {
-		Requests []map[string]any `json:"requests"`
-	}
+	var batch map[string]json.RawMessage
+	var requests []map[string]json.RawMessage
 	if err := json.Unmarshal(body, &batch); err != nil {
 		return nil, err
 	}
-	for _, r := range batch.Requests {
-		r["model"] = "models/" + model
+	if err := json.Unmarshal(batch["requests"], &requests); err != nil {
+		return nil, err
+	}
+	name, err := json.Marshal("models/" + model)
+	for _, r := range requests {
+		if r != nil { // null is for the server to refuse
+			r["model"] = name
+		}
+	}
+	changed, failed := json.Marshal(requests)
+	batch["requests"] = changed
+	if err = errors.Join(err, failed); err != nil {
+		return nil, err
 	}
 	return json.Marshal(batch)
 }

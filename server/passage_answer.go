@@ -141,7 +141,7 @@ func (p *passage) uploadURL(said string) string {
 	}
 	query := resource.Without(at.RawQuery, func(name, _ string) bool { return name == "key" })
 	if key := cmp.Or(in.Header("X-Goog-Api-Key"), resource.Parameter(in.Query(), "key")); store.LooksLikeKey(key) {
-		query += "&key=" + key // its own: Google's SDK for Python sends the pieces without any header
+		query += "&key=" + url.QueryEscape(key) // the caller's own: Google's SDK for Python sends the pieces without any header
 	}
 	return scheme + "://" + in.Host() + path + "?" + query
 }

@@ -18,8 +18,8 @@ var surfaces = map[string]codec.Format{
 	"/v1beta":              codec.Gemini,
 }
 
-// errorShape returns the surface in whose shape an error is written: the path's own, for other paths that of whose clients
-// use them, else chat, which most clients read.
+// errorShape returns the surface in whose shape an error is written: the surface of the path. On other paths the client
+// decides, and chat is for unknown ones, because most clients read it.
 func errorShape(in *edge.Request) codec.Format {
 	format, served := surfaceBelow(in.Path())
 	if served {

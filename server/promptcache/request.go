@@ -88,7 +88,7 @@ func Fixed(blocks []Block, visit func(kind string, text []byte)) {
 // whether a message is one text or a list of one.
 func Compare(now, before []Block) (common int64, differs *api.ContextBreak) {
 	for i, b := range before {
-		if i < len(now) && b.Kind == now[i].Kind && bytes.Equal(plain(b.Text), plain(now[i].Text)) {
+		if i < len(now) && b.Kind == now[i].Kind && (bytes.Equal(b.Text, now[i].Text) || bytes.Equal(plain(b.Text), plain(now[i].Text))) {
 			common += int64(len(b.Text))
 			continue
 		}

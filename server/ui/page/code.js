@@ -10,7 +10,7 @@ const rest = '|(' + texts + ')|\\b(\\d[\\w.]*)|([A-Za-z_]\\w*)';
 const hash = new RegExp('(#.*)' + rest, 'g');
 const dashes = new RegExp('(--.*|/\\*[^]*?\\*/)' + rest, 'g');
 const slashes = new RegExp('(//.*|/\\*[^]*?\\*/)' + rest, 'g');
-const comments = { python: hash, py: hash, sh: hash, bash: hash, shell: hash, zsh: hash, yaml: hash, yml: hash, toml: hash, ruby: hash, rb: hash, make: hash, makefile: hash, dockerfile: hash, perl: hash, r: hash, sql: dashes, lua: dashes, haskell: dashes };
+const comments = { __proto__: null, python: hash, py: hash, sh: hash, bash: hash, shell: hash, zsh: hash, yaml: hash, yml: hash, toml: hash, ruby: hash, rb: hash, make: hash, makefile: hash, dockerfile: hash, perl: hash, r: hash, sql: dashes, lua: dashes, haskell: dashes };
 const prose = new Set(['', 'text', 'txt', 'plain', 'console', 'output', 'log', 'md', 'markdown']);
 
 const most = 20000; // characters of a block that are colored

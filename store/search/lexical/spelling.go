@@ -1,18 +1,18 @@
 package lexical
 
-// A word of a question that is no English one and that hardly a document of the account has may be a typing error; the one that has it
-// may be the question itself. It is then replaced by the account's words that are one error away, like a synonym. Their number, and so
-// the work, depends on the length of the word, not on the size of the index.
+// A word of a question may be a typing error if it is not English and hardly any document of the account has it; the document that has
+// it may be the question itself. The account's words that are one error away then replace the word, like synonyms. How many are tried
+// depends on the length of the word, not on the size of the index. Such words have only the letters a to z.
 const (
 	shortestMistyped = 5  // letters
 	longestMistyped  = 24 // letters
 	mistypedWords    = 2  // of a question
-	fewMistype       = 3  // documents that have a mistyped word
+	mostMistyped     = 3  // documents that have a mistyped word
 	nearWeight       = 0.9 / synonymShare
 )
 
 // near returns the account's words that a word becomes by one letter more, less, changed or exchanged with the next. The first
-// letter is the one that is hardly ever wrong. More documents have these words than the word.
+// letter stays: it is hardly ever wrong. More documents have these words than the word.
 func (s *Searcher) near(written, term string, frequency uint64) (found []otherWord, err error) {
 	seen := map[string]bool{term: true}
 	take := func(edited string) error {
@@ -50,7 +50,7 @@ func (s *Searcher) near(written, term string, frequency uint64) (found []otherWo
 	return found, nil
 }
 
-// mistyped reports whether a word is long enough to be told from a word near it, no English one, and hardly a document has it.
+// mistyped reports whether a word may be a typing error, and is long enough to be told from a word near it.
 func (o *otherWords) mistyped(held *heldWord) bool {
-	return !o.english && held.frequency <= fewMistype && len(o.written) >= shortestMistyped && len(o.written) <= longestMistyped
+	return !o.english && held.frequency <= mostMistyped && len(o.written) >= shortestMistyped && len(o.written) <= longestMistyped
 }

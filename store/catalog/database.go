@@ -93,10 +93,10 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// errChanged is the error of a transaction that has written packs for what another one has changed meanwhile.
+// errChanged ends a transaction whose packs were written for nothing, because another one has changed what they are for.
 var errChanged = errors.New("something else has arrived for the account meanwhile")
 
-// isConflict reports whether a transaction gave way to another one, by itself or since Postgres aborted it.
+// isConflict reports whether a transaction gave way to another one, by itself or because Postgres aborted it.
 func isConflict(err error) bool {
 	var e *pgconn.PgError
 	return errors.Is(err, errChanged) || errors.As(err, &e) && (e.Code == "40P01" || e.Code == "40001")

@@ -20,9 +20,9 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// BenchmarkGrown is what an account costs that has so many exchanges, most of them copies of rows: to take and digest more, to search, to
+// BenchmarkGrown measures an account with many exchanges, most of them copies of rows: to take and digest more, to search, to
 // erase a session of 14, and to make all turns again. It reports CPU times, and the longest time that a frame and a search took
-// beside an erasure and beside reindex.
+// during an erasure and during reindex.
 func BenchmarkGrown(b *testing.B) {
 	server, service := postgrestest.Start(b, false), s3test.Start(b)
 	for _, size := range []int{20_000, 200_000} {
@@ -74,8 +74,8 @@ func BenchmarkGrown(b *testing.B) {
 		take(log.frames(b, 256))
 		wait()
 		multiply(b, address, size/seed)
-		// beside runs what is measured while work goes on, and reports the longest of each.
-		beside := func(b *testing.B, goesOn func() bool) {
+		// meanwhile takes frames and searches while work goes on, and reports the longest time of each.
+		meanwhile := func(b *testing.B, goesOn func() bool) {
 			var frame, found time.Duration
 			for goesOn() {
 				say("")
@@ -130,7 +130,7 @@ func BenchmarkGrown(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			beside(b, func() bool {
+			meanwhile(b, func() bool {
 				e, err := c.Erasure(account, e.ID)
 				if err != nil {
 					b.Fatal(err)
@@ -144,19 +144,19 @@ func BenchmarkGrown(b *testing.B) {
 			if err := c.Rebuild(b.Context()); err != nil {
 				b.Fatal(err)
 			}
-			beside(b, func() bool {
+			meanwhile(b, func() bool {
 				status, err := c.Status(b.Context(), account)
 				if err != nil {
 					b.Fatal(err)
 				}
-				return status.Lag > 10 && time.Since(began) < besideReindex
+				return status.Lag > 10 && time.Since(began) < longestReindex
 			})
 		})
 	}
 }
 
-// besideReindex bounds for how long reindex is watched.
-const besideReindex = 20 * time.Second
+// longestReindex bounds for how long reindex is watched.
+const longestReindex = 20 * time.Second
 
 // multiply copies all rows of exchanges, turns, objects and sessions until there are so many times as many.
 func multiply(b *testing.B, address string, times int) {

@@ -183,7 +183,7 @@ type keeping struct {
 	united  []moving         // of sessions with the rest of a conversation
 }
 
-// present is what is stored already of entries and of what they reference.
+// present names the entries, and the objects that they reference, which are stored already.
 type present struct {
 	objects   map[shipped.ObjectRef]struct{}
 	exchanges map[string]bool // that exist, or were erased
@@ -288,7 +288,7 @@ func (k *keeping) check(ctx context.Context) error {
 	return err
 }
 
-// read reads the frame, and what is already stored of the entries and of what they reference.
+// read reads the frame, and looks for its entries, and for the objects that they reference, in the database.
 func (k *keeping) read(ctx context.Context) error {
 	k.frame, k.named, k.inner = make(shipped.Objects), make(map[shipped.ObjectRef][]shipped.ObjectRef), make(shipped.Objects)
 	wanted, inner := make(map[shipped.ObjectRef]struct{}), make(map[shipped.ObjectRef]struct{})
@@ -323,7 +323,7 @@ func (k *keeping) read(ctx context.Context) error {
 	return k.readInner(ctx, refs)
 }
 
-// look reads what is already stored.
+// look fills in which of them are stored already.
 func (k *keeping) look(ctx context.Context) error {
 	var ids []string
 	for _, e := range k.entries {

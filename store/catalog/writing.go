@@ -146,7 +146,7 @@ type arrival struct {
 	*database
 	tx    pgx.Tx
 	to    writings
-	alone bool // nothing else arrives in its accounts from the beginning on, instead of from the time on when their packs are written
+	alone bool // nothing else arrives in its accounts from its beginning on; otherwise from when their packs are written
 }
 
 // arrive runs a transaction that stores entries, and repeats it after a conflict, each time with new packs. Without a bucket, and

@@ -70,7 +70,7 @@ type Place struct {
 
 // TurnStore are the stored histories and turns of a session. What is put is visible from then on.
 type TurnStore interface {
-	History(h record.HistoryHash) []byte // a note as [record.HistoryNote.append] makes it; nil: none
+	History(h record.HistoryHash) []byte // a note as [record.HistoryNote.Append] makes it; nil: none
 	PutHistory(h record.HistoryHash, note record.HistoryNote)
 	Joins() bool                                        // the note of a request may stand for that of its answer
 	Turn(id kv.ExchangeID) []byte                       // as [record.EncodeTurn] returns it; nil: none

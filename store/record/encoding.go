@@ -17,14 +17,14 @@ import (
 // added: a new one takes the next number. A number is never reused for another field.
 
 // Fields is a record of numbered fields. Its one method both writes and reads it: it passes each field with its number to
-// f, which writes what stands there, or puts there what it reads.
+// f, which writes the value of the field, or sets it to the value in the record.
 type Fields interface {
 	fields(f *fieldCodec)
 }
 
 // fieldCodec writes the fields of a record, or reads them.
 type fieldCodec struct {
-	record  []byte // what is written so far, or what is read
+	record  []byte // written so far, or to be read
 	reading bool
 
 	// Of a record that is read:

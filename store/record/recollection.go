@@ -64,7 +64,7 @@ func (r *RecallInfo) fields(f *fieldCodec) {
 	number(f, 2, &r.Tokens)
 	thousandths := int64(math.Round(r.Coverage * 1000))
 	number(f, 3, &thousandths)
-	if f.reading { // others may read what is written
+	if f.reading { // a record that is written may be read by others meanwhile
 		r.Coverage = float64(thousandths) / 1000
 	}
 	f.string(4, &r.Reason)

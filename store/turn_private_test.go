@@ -24,17 +24,17 @@ func TestWhatIsMarkedAsPrivateIsWithheldFromMessages(t *testing.T) {
 			[]record.Part{part("text", "a "), {Kind: "media", MediaType: "image/png", Bytes: 9}, {Kind: "text"}, part("text", " b"), picture},
 		},
 		"results and documents of their own": {
-			[]record.Part{part("result", "a <private>secret"), document("b <private>secret"), part("text", "c"), part("reasoning", "<private>secret"), part("text", "d")},
-			[]record.Part{part("result", "a "), document("b "), part("text", "c"), part("reasoning", ""), part("text", "d")},
+			[]record.Part{part("result", "a <private>secret"), part("result", `{"text":"a \u003cprivate\u003esecret\u003c/private\u003e b"}`), part("result", `\u003cb\u003e`), document("b <private>secret"), part("text", "c"), part("reasoning", "<private>secret"), part("text", "d")},
+			[]record.Part{part("result", "a "), part("result", `{"text":"a  b"}`), part("result", `\u003cb\u003e`), document("b "), part("text", "c"), part("reasoning", ""), part("text", "d")},
 		},
 		"arguments": {
 			[]record.Part{
 				call(`{"path": "a.txt","text":"x\"<private>secret</private>\u00e9","n":1.0}`), call(`{"text":"\u003cPRIVATE\u003esecret","path":"b"}`),
-				call(`{"text":"<b>no mark</b>"}`), call(`*** Add File <private>secret`), call(`{"<private>secret":["<private>secret"]}`),
+				call(`{"text":"<b>no mark</b>"}`), call(`*** Add File <private>secret`), call(`{"text":"a \u003cprivate\u003esecr`), call(`{"<private>secret":["<private>secret"]}`),
 			},
 			[]record.Part{
 				call(`{"path": "a.txt","text":"x\" é","n":1.0}`), call(`{"text":"","path":"b"}`),
-				call(`{"text":"<b>no mark</b>"}`), call(`*** Add File `), call(`{"":[""]}`),
+				call(`{"text":"<b>no mark</b>"}`), call(`*** Add File `), call(`{"text":"a `), call(`{"":[""]}`),
 			},
 		},
 	} {

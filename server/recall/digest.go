@@ -1,7 +1,6 @@
 package recall
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -64,20 +63,13 @@ type digest struct {
 type digestLine struct {
 	label, exchange, text string
 	rank                  int
-	quoted                string // the exchange that it is from, where that is not shown
-	dropped               bool   // the client's summary does not have it
+	from                  []string // exchanges that it is from, beside the one that is shown
+	dropped               bool     // the client's summary does not have it
 }
 
-func (d *digest) line(rank int, label, exchange, text string) {
+func (d *digest) line(rank int, label, exchange, text string, from ...string) {
 	if text = clean(lexical.Cut(text, entryBytes)); text != "" {
-		d.lines = append(d.lines, digestLine{label: label, exchange: exchange, text: text, rank: rank})
-	}
-}
-
-// from notes the exchange that the last line is from, which is not shown.
-func (d *digest) from(exchange string) {
-	if n := len(d.lines); n > 0 && d.lines[n-1].exchange == "" {
-		d.lines[n-1].quoted = exchange
+		d.lines = append(d.lines, digestLine{label: label, exchange: exchange, text: text, rank: rank, from: from})
 	}
 }
 
@@ -165,8 +157,10 @@ func (d *digest) write(notice string, tokens int) Recalled {
 			continue
 		}
 		written = append(written, d.lines[i].given())
-		if id := cmp.Or(d.lines[i].exchange, d.lines[i].quoted); id != "" && !slices.Contains(from, id) {
-			from = append(from, id)
+		for _, id := range append(d.lines[i].from, d.lines[i].exchange) {
+			if id != "" && !slices.Contains(from, id) {
+				from = append(from, id)
+			}
 		}
 	}
 	body := strings.Join(texts, "")

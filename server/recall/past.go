@@ -28,6 +28,7 @@ type Run struct {
 	Failed   bool   `json:"failed,omitempty"`
 	Exit     int    `json:"exit_code,omitempty"` // where it is noted
 	Line     string `json:"line,omitempty"`      // that reports the failure, or the first one
+	called   string // the exchange of the call, which has the command
 	shell    bool
 }
 
@@ -140,7 +141,7 @@ func (p *past) call(exchange string, part *record.Part) {
 	}
 	if _, later := p.at[identity]; !later {
 		p.at[identity] = len(p.runs)
-		result.Command = command
+		result.Command, result.called = command, exchange
 		p.runs = append(p.runs, result)
 	}
 }

@@ -100,11 +100,9 @@ func (d *digest) resume(done Quote) {
 	for i, file := range slices.Backward(d.edited) {
 		d.line(i*weightUsual, "edited", file.Exchange, d.inside(file.Text))
 	}
-	d.line(0, "said last", "", done.Text)
-	d.from(done.Exchange)
+	d.line(0, "said last", "", done.Text, done.Exchange)
 	for i, step := range d.left {
-		d.line(i*weightUsual, "left", "", lexical.Cut(step.Text, resumeText))
-		d.from(step.Exchange)
+		d.line(i*weightUsual, "left", "", lexical.Cut(step.Text, resumeText), step.Exchange)
 	}
 }
 
@@ -157,7 +155,7 @@ func (d *digest) ran(place int, run *Run) {
 			text += " → " + lexical.Cut(run.Line, resumeLine)
 		}
 	}
-	d.line(place*weight, label, run.Exchange, text)
+	d.line(place*weight, label, run.Exchange, text, run.called)
 }
 
 // Lines whose words a summary has are held by it: of a file its name, of anything else enough of the words.

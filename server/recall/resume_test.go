@@ -114,7 +114,9 @@ func TestAResumedSessionIsToldWhatTheSummaryLeavesOut(t *testing.T) {
 	m := openMemory(t)
 	a := &agent{memory: m, session: "s"}
 	a.edit("Never touch gen/api.go. Mend the lock.", directory+"/store/lock.go", "I decided to keep flock instead of fcntl.")
-	a.run("Test it.", "make test", "Exit code 2\nmake: *** [test] Error 2", true, "It fails in the writer.")
+	a.ask("Test it.", a.call("Read", asJSON(map[string]string{"file_path": directory + "/Makefile"}), "test:", false))
+	called := a.step(a.call("Bash", asJSON(map[string]string{"command": "make test"}), "Exit code 2\nmake: *** [test] Error 2", true))
+	a.step(words("It fails in the writer."))
 	a.ask("Plan it.", a.call("TodoWrite", `{"todos":[{"content":"Mend the writer","status":"pending"},{"content":"Mend the lock","status":"completed"}]}`, "noted", false))
 	a.step(words("I tried a channel, but it does not work."))
 	m.summarize("s", "The user wants the lock mended and said: Never touch gen/api.go. Mend the lock.")
@@ -130,6 +132,9 @@ func TestAResumedSessionIsToldWhatTheSummaryLeavesOut(t *testing.T) {
 	}
 	if strings.Contains(r.Text, `(dropped): "Never`) || strings.Contains(r.Text, `"Mend the lock"`) {
 		t.Errorf("%s", r.Text)
+	}
+	if !slices.ContainsFunc(r.Hits, func(h recall.Hit) bool { return h.Exchange == called }) {
+		t.Errorf("the exchange %s, which has the command, is not among %+v", called, r.Hits)
 	}
 	if r := m.Resume(t.Context(), &recall.Query{Account: "acme", Session: "unknown"}); r.Text != "" {
 		t.Errorf("of an unknown session: %s", r.Text)

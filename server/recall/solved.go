@@ -53,11 +53,11 @@ func (a *question) solution(exchange string, signatures []string) *entry {
 		return nil
 	}
 	e := &entry{Hit: hitOf(turn, 1)}
-	command := commandOf(turn.Turn, call)
+	command, ran := commandOf(turn.Turn, call), exchange
 	if command == "" { // the call is in an earlier answer
 		page, err := a.engine.Timeline(a.query.Account, turn.Exchange.Session, record.TimelineQuery{After: exchange, Limit: resultWithin, Descending: true})
 		for i := 0; err == nil && i < len(page.Data) && command == ""; i++ {
-			command = commandOf(page.Data[i].Turn, call)
+			command, ran = commandOf(page.Data[i].Turn, call), page.Data[i].Exchange.ID
 		}
 	}
 	e.add("failed before", line)
@@ -89,6 +89,7 @@ func (a *question) solution(exchange string, signatures []string) *entry {
 	}
 	if e.Solved != "" {
 		e.add("passed later", lexical.Cut(command, 200))
+		e.also(ran)
 	}
 	if len(edited) > 0 {
 		e.add("edited", strings.Join(edited[max(0, len(edited)-maxEdited):], ", "))

@@ -23,10 +23,23 @@ func Withhold(messages []record.Message) {
 			case said.Open() && (p.Kind == "text" || p.Kind == "media"):
 				p.Text, p.Name, p.URL = "", "", ""
 			default:
-				p.Text, p.Arguments = private.Cut(p.Text), withoutPrivate(p.Arguments)
+				p.Text, p.Arguments = cut(p.Text), withoutPrivate(p.Arguments)
 			}
 		}
 	}
+}
+
+// unescape undoes the escapes in which encoders of JSON write marks: a tool may answer with JSON, and a call may be cut off.
+var unescape = strings.NewReplacer(`\u003c`, "<", `\u003C`, "<", `\u003e`, ">", `\u003E`, ">")
+
+// cut is [private.Cut] for a text that may be JSON.
+func cut(text string) string {
+	if strings.Contains(text, `\u003`) {
+		if plain := unescape.Replace(text); private.Marked(plain) {
+			text = plain
+		}
+	}
+	return private.Cut(text)
 }
 
 // withoutPrivate removes what is marked as private from each string in a call's arguments. They are JSON; a model may
@@ -37,7 +50,7 @@ func withoutPrivate(arguments string) string {
 	}
 	text := []byte(arguments)
 	if !scan.Valid(text) {
-		return private.Cut(arguments)
+		return cut(arguments)
 	}
 	var kept []byte // nil: all so far
 	copied := 0

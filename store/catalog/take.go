@@ -293,7 +293,7 @@ func (k *keeping) read(ctx context.Context) error {
 	k.frame, k.named, k.inner = make(shipped.Objects), make(map[shipped.ObjectRef][]shipped.ObjectRef), make(shipped.Objects)
 	wanted, inner := make(map[shipped.ObjectRef]struct{}), make(map[shipped.ObjectRef]struct{})
 	for _, e := range k.entries {
-		want, _ := shipped.Named(nil, shipped.Skeleton(k.account), e.Skeleton) // ReadShipped refuses unreadable ones
+		want, _ := shipped.Named(nil, shipped.Skeleton(k.account), e.Skeleton) // shipped.Read refuses unreadable ones
 		for ref, value := range shipped.ObjectsOf(k.account, e) {
 			named, _ := shipped.Named(nil, ref, value)
 			k.frame[ref], k.named[ref] = value, named

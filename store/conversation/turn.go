@@ -129,7 +129,7 @@ const historiesInside = 256
 // turn continues this one.
 func knownHistory(in TurnStore, id kv.ExchangeID, r *Reading, later *laterTurn) (known int, from record.HistoryNote) {
 	whole, i := r.History[len(r.Messages)], r.spoken(len(r.Messages))
-	for value := in.History(r.History[i]); i >= 0 && r.Before+i > 0; {
+	for value := in.History(r.History[i]); i >= 0 && r.Before+i > 0; { // the note before may stand for a missing one
 		note, ok := record.ReadHistoryNote(value)
 		before := r.spoken(i - 1)
 		if value = nil; before >= 0 {

@@ -35,7 +35,7 @@ export function Search() {
     const term = name + ':' + (/\s/.test(value) ? '"' + value + '"' : value);
     go('/ui/search?q=' + encodeURIComponent((q + ' ' + term).trim()));
   };
-  const facets = (hits.length && state.answer.facets) || {}; // of the account
+  const facets = (hits.length && state.answer.facets) || {}; // of all that is found
   return html`<section class="search">
     <div class="bar-top"><h1>${q ? html`Search <small>${clean(q)}</small>` : 'Newest turns'}</h1>
       <div class="filters"><button aria-pressed=${explain} onClick=${() => setQuery({ explain: explain ? '' : '1' })}>Scores</button></div></div>

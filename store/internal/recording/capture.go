@@ -17,8 +17,8 @@ import (
 // PartSize is how many bytes of an answer are held in memory before they go to the store.
 const PartSize = 256 << 10
 
-// shortAnswer is the size up to which an encoded answer is kept in the record of its exchange: a value less in the database,
-// and lists, which read records, do not read much more.
+// shortAnswer is the size up to which an encoded answer is kept in the record of its exchange: the database has one value
+// fewer, and lists, which read whole records, do not read much more.
 const shortAnswer = 768
 
 // Capture is the record of one exchange in progress. The goroutine that pumps the answer calls its methods, one at a

@@ -141,6 +141,10 @@ func TestOnlyAnOperatorLooksAtAnotherAccount(t *testing.T) {
 			t.Errorf("%d sessions instead of %d: %s", got, want, text)
 		}
 	}
+	h.window("DELETE", "/ui/session", "", "X-Mneme-UI", "1", "Cookie", there)
+	if status, _ := look(operator, "acme"); status != http.StatusUnauthorized {
+		t.Errorf("the cookie from before the other account, after signing out: %d", status)
+	}
 }
 
 func TestABrowserKeepsOneKeyUntilItSignsOut(t *testing.T) {

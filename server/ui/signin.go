@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"crypto/rand"
 	"net/http"
 	"slices"
@@ -172,9 +173,9 @@ func (u *UI) whose(t *ticket) (store.Identity, error) {
 	return identity, err
 }
 
-// enter sets the browser's cookie.
+// enter sets the browser's cookie. One that continues another has the same id, so that signing out ends both.
 func (u *UI) enter(w http.ResponseWriter, r *http.Request, t *ticket, key string) {
-	t.ID, t.KeyID = rand.Text(), key
+	t.ID, t.KeyID = cmp.Or(t.ID, rand.Text()), key
 	u.setCookie(w, r, cookieName(r), t, purposeCookie, t.Until, http.SameSiteStrictMode)
 }
 

@@ -159,5 +159,8 @@ func (p *Process) WatchSummaries(usage func() summary.Usage) {
 // maxName bounds a client's or provider's own name on a span or in a log line, in bytes.
 const maxName = 128
 
-// clipped returns a copy: names may be views of a request's buffers, and spans outlive the request.
-func clipped(name string) string { return strings.Clone(name[:min(len(name), maxName)]) }
+// clipped returns a copy: names may be views of a request's buffers, and spans outlive the request. It is valid UTF-8, because
+// one text that is not makes the exporter drop all spans that it sends at that time.
+func clipped(name string) string {
+	return strings.Clone(strings.ToValidUTF8(name[:min(len(name), maxName)], "?"))
+}

@@ -210,3 +210,12 @@ func BenchmarkReport(b *testing.B) {
 		})
 	}
 }
+
+func TestALongNameOnASpanIsNotCutInsideACharacter(t *testing.T) {
+	long := strings.Repeat("n", maxName-1)
+	for name, want := range map[string]string{long + "é": long + "?", "modèle": "modèle", "a\xff": "a?"} {
+		if got := clipped(name); got != want {
+			t.Errorf("%q is %q on a span, want %q", name, got, want)
+		}
+	}
+}

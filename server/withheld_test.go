@@ -59,7 +59,7 @@ func (h *harness) tellings(key, directory, session, id string, asks int) map[str
 		"a hook":           event(`"hook_event_name":"UserPromptSubmit","prompt":"what did we decide about pkg/lodge.go"`),
 		"a start":          event(`"hook_event_name":"SessionStart","source":"startup"`),
 		"a compaction":     strings.Replace(event(`"hook_event_name":"SessionStart","source":"compact"`), `"session_id":"`, `"session_id":"`+session+`","x":"`, 1),
-		"before an edit":   event(`"hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{"file_path":"`+directory+`/pkg/lodge.go"}`),
+		"before an edit":   event(`"hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{"file_path":"` + directory + `/pkg/lodge.go"}`),
 		"before a command": event(`"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"make lodge"}`),
 	} {
 		found[name] = h.do(http.MethodPost, "/v1/memory/recall", body, auth...).body
@@ -120,7 +120,9 @@ func TestWhatIsWithheldIsToldNowhere(t *testing.T) {
 		silent("a key that may not read", writer, shop, "open", session, word)
 	}
 
-	erase := func(path string) { h.erased(member(h.ask(http.StatusAccepted, http.MethodDelete, path, "").body, "id")) }
+	erase := func(path string) {
+		h.erased(member(h.ask(http.StatusAccepted, http.MethodDelete, path, "").body, "id"))
+	}
 	erase("/exchanges/" + decided.exchange())
 	silent("an erased exchange", h.key, shop, "open", session, first)
 	erase("/sessions/" + session)

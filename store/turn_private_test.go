@@ -23,6 +23,14 @@ func TestWhatIsMarkedAsPrivateIsWithheldFromMessages(t *testing.T) {
 			[]record.Part{part("text", "a <private>secret"), picture, document("secret"), part("text", "secret</private> b"), picture},
 			[]record.Part{part("text", "a "), {Kind: "media", MediaType: "image/png", Bytes: 9}, {Kind: "text"}, part("text", " b"), picture},
 		},
+		"a result of several parts": {
+			[]record.Part{part("result", `a \u003cprivate\u003esecret`), picture, part("text", "secret</private> b"), part("result", "<private>secret"), part("text", "secret"), part("result", "c"), part("text", "d")},
+			[]record.Part{part("result", "a "), {Kind: "media", MediaType: "image/png", Bytes: 9}, part("text", " b"), part("result", ""), part("text", ""), part("result", "c"), part("text", "d")},
+		},
+		"names": {
+			[]record.Part{{Kind: "text", Text: "a", Name: "<private>secret</private>"}, {Kind: "media", Name: "a <private>secret"}},
+			[]record.Part{part("text", "a"), {Kind: "media", Name: "a "}},
+		},
 		"results and documents of their own": {
 			[]record.Part{part("result", "a <private>secret"), part("result", `{"text":"a \u003cprivate\u003esecret\u003c/private\u003e b"}`), part("result", `\u003cb\u003e`), document("b <private>secret"), part("text", "c"), part("reasoning", "<private>secret"), part("text", "d")},
 			[]record.Part{part("result", "a "), part("result", `{"text":"a  b"}`), part("result", `\u003cb\u003e`), document("b "), part("text", "c"), part("reasoning", ""), part("text", "d")},
@@ -38,7 +46,11 @@ func TestWhatIsMarkedAsPrivateIsWithheldFromMessages(t *testing.T) {
 			},
 		},
 	} {
-		messages := []record.Message{{Role: "user", Parts: row.said}, {Role: "user", Parts: []record.Part{part("text", "the next message")}}}
+		role := "user"
+		if name == "a result of several parts" {
+			role = "tool"
+		}
+		messages := []record.Message{{Role: role, Parts: row.said}, {Role: "user", Parts: []record.Part{part("text", "the next message")}}}
 		conversation.Withhold(messages)
 		if diff := cmp.Diff(row.kept, messages[0].Parts); diff != "" || messages[1].Parts[0].Text != "the next message" {
 			t.Errorf("%s: %s", name, diff)

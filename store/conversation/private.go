@@ -9,8 +9,8 @@ import (
 )
 
 // Withhold removes what is marked as private from messages, so that nothing made of turns has it: index, vectors,
-// titles, summaries, recalled text. A mark that is not closed holds to the end of its message. Documents, reasoning,
-// calls and results are texts of their own. A part stays, perhaps without text, because messages and parts are counted,
+// titles, summaries, recalled text. A mark that is not closed holds to the end of its message, or of its tool's result. Documents,
+// reasoning and calls are texts of their own. A part stays, perhaps without text, because messages and parts are counted,
 // and histories are compared by them.
 func Withhold(messages []record.Message) {
 	for i := range messages {
@@ -18,28 +18,32 @@ func Withhold(messages []record.Message) {
 		for j := range messages[i].Parts {
 			p := &messages[i].Parts[j]
 			switch {
+			case p.Kind == "result" && messages[i].Role == "tool": // of several texts and pictures
+				said = private.Cutter{}
+				p.Text = said.Cut(unescaped(p.Text))
 			case p.Kind == "text" && p.Name == "":
 				p.Text = said.Cut(p.Text)
 			case said.Open() && (p.Kind == "text" || p.Kind == "media"):
 				p.Text, p.Name, p.URL = "", "", ""
 			default:
-				p.Text, p.Arguments = cut(p.Text), withoutPrivate(p.Arguments)
+				p.Text, p.Arguments = private.Cut(unescaped(p.Text)), withoutPrivate(p.Arguments)
 			}
+			p.Name = private.Cut(p.Name)
 		}
 	}
 }
 
-// unescape undoes the escapes in which encoders of JSON write marks: a tool may answer with JSON, and a call may be cut off.
-var unescape = strings.NewReplacer(`\u003c`, "<", `\u003C`, "<", `\u003e`, ">", `\u003E`, ">")
+// escapes are those in which encoders of JSON write marks: a tool may answer with JSON, and a call may be cut off.
+var escapes = strings.NewReplacer(`\u003c`, "<", `\u003C`, "<", `\u003e`, ">", `\u003E`, ">")
 
-// cut is [private.Cut] for a text that may be JSON.
-func cut(text string) string {
+// unescaped returns a text, without these escapes if it has a mark in them.
+func unescaped(text string) string {
 	if strings.Contains(text, `\u003`) {
-		if plain := unescape.Replace(text); private.Marked(plain) {
-			text = plain
+		if plain := escapes.Replace(text); private.Marked(plain) {
+			return plain
 		}
 	}
-	return private.Cut(text)
+	return text
 }
 
 // withoutPrivate removes what is marked as private from each string in a call's arguments. They are JSON; a model may
@@ -50,7 +54,7 @@ func withoutPrivate(arguments string) string {
 	}
 	text := []byte(arguments)
 	if !scan.Valid(text) {
-		return cut(arguments)
+		return private.Cut(unescaped(arguments))
 	}
 	var kept []byte // nil: all so far
 	copied := 0

@@ -22,8 +22,9 @@ func (h *harness) lodge(directory, session string, mark func(string) string) (de
 	}
 	keep := "We decided that pkg/lodge.go keeps the quokkalodge instead of a cache."
 	ask, answered := said(keep, "The quokkalodge in pkg/lodge.go stays."), `{"role":"assistant","content":`+quoted(mark("The quokkalodge in pkg/lodge.go stays."))+`}`
-	call := `{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"Bash","arguments":` + quoted(`{"command":"make lodge"}`) + `}}]}`
-	result := `{"role":"tool","tool_call_id":"c1","content":` + quoted(mark("Exit code 2\nmake: *** [wombatlodge] Error 2")) + `}`
+	call := `{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"Bash","arguments":` + quoted(`{"command":"make lodge"}`) + `}},` +
+		`{"id":"c2","type":"function","function":{"name":"Edit","arguments":` + quoted(`{"file_path":`+quoted(mark(directory+"/wombatlodge.go"))+`}`) + `}}]}`
+	result := `{"role":"tool","tool_call_id":"c1","content":` + quoted(mark("Exit code 2\nmake: *** [wombatlodge] Error 2")) + `},{"role":"tool","tool_call_id":"c2","content":"done"}`
 	return send(ask), send(ask, answered, call, result, said("What fails for the wombatlodge in pkg/lodge.go?", "The wombatlodge has no port."))
 }
 
@@ -107,7 +108,7 @@ func TestWhatIsWithheldIsToldNowhere(t *testing.T) {
 		}
 	}
 	open := h.tellings(h.key, shop, "open", session, asks)
-	for _, name := range []string{"costs", "facets", "hints", "memory_get_session", "statistics"} { // have no words of exchanges
+	for _, name := range []string{"costs", "hints", "memory_get_session", "statistics"} { // have no words of exchanges
 		delete(open, name)
 	}
 	for name, text := range open {

@@ -233,7 +233,7 @@ func TestUnsoundEntriesAreRefused(t *testing.T) {
 		"no skeleton":                   {func(e *ship.Entry) { e.Skeleton = nil }, shipped.ErrUnusable},
 		"a skeleton that is cut":        {func(e *ship.Entry) { e.Skeleton = e.Skeleton[:len(e.Skeleton)-1] }, shipped.ErrUnusable},
 		"half an answer":                {func(e *ship.Entry) { e.Parts = nil }, shipped.ErrUnusable},
-		"an answer that is not plain":   {func(e *ship.Entry) { e.Parts[0] = blob.ShortPart(e.Parts[0]) }, shipped.ErrUnusable},
+		"an answer that is not plain":   {func(e *ship.Entry) { e.Parts[0] = blob.EncodeAnswer(e.Parts[0][1:], nil) }, shipped.ErrUnusable},
 		"bytes of another hash":         {func(e *ship.Entry) { e.Objects[0].Hash[0]++ }, shipped.ErrUnusable},
 		"an empty object":               {func(e *ship.Entry) { e.Objects[0].Value = nil }, shipped.ErrUnusable},
 		"no session record":             {func(e *ship.Entry) { e.Session = []byte{1, '{'} }, shipped.ErrUnusable},

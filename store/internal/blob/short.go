@@ -32,31 +32,12 @@ func encodeSmall(part []byte) []byte {
 	return Encode(part)
 }
 
-// ShortSkeleton returns a skeleton as a short text if that is shorter.
-func ShortSkeleton(skeleton []byte) []byte {
-	if len(skeleton) == 0 || skeleton[0] != Version {
-		return skeleton
-	}
-	if value := encodeShort(skeleton[1:]); value != nil {
-		return value
-	}
-	return skeleton
-}
-
 // PlainSkeleton returns a skeleton of [Version].
 func PlainSkeleton(skeleton []byte) ([]byte, error) {
 	if len(skeleton) == 0 || skeleton[0] != encodingShort {
 		return skeleton, nil
 	}
 	return short.AppendDecoded([]byte{Version}, skeleton[1:])
-}
-
-// ShortPart returns an encoded part of an answer as [EncodeAnswer] would.
-func ShortPart(value []byte) []byte {
-	if len(value) == 0 || value[0] != EncodingRaw || len(value) > compressFrom {
-		return value
-	}
-	return encodeSmall(value[1:])
 }
 
 // IsPlain reports whether an encoded part of an answer is in an encoding that stores of every version read.

@@ -2,7 +2,6 @@ package lexical
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -58,12 +57,8 @@ func appendProse(tokens []token, text []byte) []token {
 // that are never typed.
 const maxOutputTerm = 40
 
-// outputWords returns the words of tools' inputs and outputs, without numbers, which are frequent there and are found
-// by the names they are part of.
-func outputWords(text []byte) []token {
-	return slices.DeleteFunc(prose(text), func(t token) bool { return saysNothingInOutput(t.term) })
-}
-
+// saysNothingInOutput reports whether a word of tools' inputs and outputs is left out: numbers are frequent there and are found by
+// the names they are part of.
 func saysNothingInOutput(term string) bool {
 	return len(term) > maxOutputTerm || strings.Trim(term, "0123456789.,:") == ""
 }

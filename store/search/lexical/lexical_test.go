@@ -416,3 +416,8 @@ func TestAGroupThatSaysNothingIsLeftOut(t *testing.T) {
 		}
 	}
 }
+
+// outputWords returns the words of tools' inputs and outputs.
+func outputWords(text []byte) []token {
+	return slices.DeleteFunc(prose(text), func(t token) bool { return saysNothingInOutput(t.term) })
+}

@@ -171,8 +171,8 @@ type keeping struct {
 	frame  shipped.Objects                           // objects sent with the entries
 	named  map[shipped.ObjectRef][]shipped.ObjectRef // what objects of the frame reference
 	wanted [][]byte                                  // references in the entries and in objects of the frame
-	is     present
-	inner  shipped.Objects // stored blocks that are parts of blocks of the frame
+	stored present                                   // of the entries and of wanted, before this transaction
+	inner  shipped.Objects                           // stored blocks that are parts of blocks of the frame
 
 	arrived []*shipped.Exchange // to be stored
 	refs    [][]byte            // of objects to be stored
@@ -200,10 +200,10 @@ func (k *keeping) prepare(ctx context.Context) error {
 		return err
 	}
 	var sound []*shipped.Exchange
-	frame, fresh, done := make(shipped.Objects), make(shipped.Objects), maps.Clone(k.is.exchanges)
+	frame, fresh, done := make(shipped.Objects), make(shipped.Objects), maps.Clone(k.stored.exchanges)
 	for _, e := range k.entries {
 		x, err := shipped.Read(k.account, e, frame, k.inner)
-		if err == nil && x.Began().Before(k.is.deleted) {
+		if err == nil && x.Began().Before(k.stored.deleted) {
 			err = shipped.ErrForeign // entries name their account, and this one has only the name of the deleted one
 		}
 		switch {
@@ -277,12 +277,12 @@ func (k *keeping) check(ctx context.Context) error {
 	if err := arriveAlone(ctx, k.tx, k.account); err != nil {
 		return err
 	}
-	before := k.is
-	if err := k.look(ctx); err != nil {
+	now, err := k.look(ctx)
+	if err != nil {
 		return err
 	}
 	asked, err := askedSince(ctx, k.tx, k.account, k.arrived)
-	if err == nil && (len(asked) > 0 || !k.is.equal(&before)) {
+	if err == nil && (len(asked) > 0 || !now.equal(&k.stored)) {
 		err = errChanged
 	}
 	return err
@@ -311,32 +311,33 @@ func (k *keeping) read(ctx context.Context) error {
 	for ref := range wanted {
 		k.wanted = append(k.wanted, refOf(ref))
 	}
-	if err := k.look(ctx); err != nil {
+	var err error
+	if k.stored, err = k.look(ctx); err != nil {
 		return err
 	}
 	var refs [][]byte
 	for ref := range inner {
-		if _, stored := k.is.objects[ref]; stored {
+		if _, stored := k.stored.objects[ref]; stored {
 			refs = append(refs, refOf(ref))
 		}
 	}
 	return k.readInner(ctx, refs)
 }
 
-// look fills in which of them are stored already.
-func (k *keeping) look(ctx context.Context) error {
+// look returns which of the entries and of the wanted objects are stored already.
+func (k *keeping) look(ctx context.Context) (found present, err error) {
 	var ids []string
 	for _, e := range k.entries {
 		ids = append(ids, e.Exchange)
 	}
-	k.is = present{objects: make(map[shipped.ObjectRef]struct{}), exchanges: make(map[string]bool)}
+	found = present{objects: make(map[shipped.ObjectRef]struct{}), exchanges: make(map[string]bool)}
 	rows, err := k.tx.Query(ctx, `
 		select ref, '', null::timestamptz from objects where account = $1 and ref = any($4)
 		union all select null, id, null from exchanges where account = $1 and id = any($2)
 		union all select null, exchange, null from tombs where account = $1 and exchange = any($2)
 		union all select null, '', at from deleted where name = $3`, int64(k.account), ids, k.entries[0].Account, k.wanted)
 	if err != nil {
-		return err
+		return found, err
 	}
 	var ref []byte
 	var id string
@@ -344,15 +345,15 @@ func (k *keeping) look(ctx context.Context) error {
 	_, err = pgx.ForEachRow(rows, []any{&ref, &id, &deleted}, func() error {
 		switch {
 		case ref != nil:
-			k.is.objects[objectOf(k.account, ref)] = struct{}{}
+			found.objects[objectOf(k.account, ref)] = struct{}{}
 		case deleted != nil:
-			k.is.deleted = *deleted
+			found.deleted = *deleted
 		default:
-			k.is.exchanges[id] = true
+			found.exchanges[id] = true
 		}
 		return nil
 	})
-	return err
+	return found, err
 }
 
 // readInner reads stored blocks that are parts of blocks of the frame.
@@ -391,7 +392,7 @@ func (k *keeping) reach(e *ship.Entry, fresh shipped.Objects) bool {
 	for len(todo) > 0 {
 		ref := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if _, there := k.is.objects[ref]; there {
+		if _, there := k.stored.objects[ref]; there {
 			continue
 		}
 		if _, seen := fresh[ref]; seen {

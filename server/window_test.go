@@ -124,7 +124,7 @@ func TestOnlyAnOperatorLooksAtAnotherAccount(t *testing.T) {
 		}
 	}
 	if status, _ := look("", "globex"); status != http.StatusUnauthorized {
-		t.Errorf("nobody: %d", status)
+		t.Errorf("without a cookie: %d", status)
 	}
 	h.post(chat.path, chat.body(`text "hi"`, false))
 	operator := h.signIn(h.createKey("globex", store.ScopeOperator))
@@ -149,7 +149,7 @@ func TestOnlyAnOperatorLooksAtAnotherAccount(t *testing.T) {
 
 func TestABrowserKeepsOneKeyUntilItSignsOut(t *testing.T) {
 	h := build(t)
-	if _, err := h.proxy.Invite("nobody", false); err == nil {
+	if _, err := h.proxy.Invite("unknown", false); err == nil {
 		t.Error("an account that does not exist invites")
 	}
 	if _, err := h.proxy.Invite("acme", false); err != nil || len(h.own()) != 0 {

@@ -63,7 +63,7 @@ type digest struct {
 type digestLine struct {
 	label, exchange, text string
 	rank                  int
-	from                  []string // exchanges that it is from, beside the one that is shown
+	from                  []string // exchanges that it quotes besides the one that is shown
 	dropped               bool     // the client's summary does not have it
 }
 

@@ -201,7 +201,7 @@ func (x *Trace) Capture() (ended func(error)) {
 	}
 }
 
-// Recording reports whether there is a trace that somebody will see.
+// Recording reports whether the trace is sampled.
 func (x *Trace) Recording() bool { return x != nil && x.server.IsRecording() }
 
 // Tool makes a span of a tool that the client ran, from the answer that called it to the request with its result.
